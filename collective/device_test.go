@@ -92,7 +92,7 @@ func TestDeviceCalls(t *testing.T) {
 					if relayed := len(c.in.Links.Opened) > 0; relayed != (len(j.Hosts) > 1) {
 						t.Errorf("relayed on %d hosts: %v", len(j.Hosts), relayed)
 					}
-					pushed := c.in.Devices.Session.Places[0][size-1] == device.InReader
+					pushed := c.in.Devices.Session.Locations[0][size-1] == device.InReader
 					if pushed != slices.Contains(j.Env, slowReads[0]) {
 						t.Errorf("pushed, with %v: %v", j.Env, pushed)
 					}

@@ -42,7 +42,7 @@ func (i *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 		Out:    devices.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
 	}
 	k.setID(plan.AllReduce, -1, count, t)
-	return i.Comm.Devices.enqueue(ctx, &k)
+	return i.Comm.Devices.start(ctx, &k)
 }
 
 // OpenDevices opens the ranks' devices, of which dev is this one's, unless a device call has: all ranks

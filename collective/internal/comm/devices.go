@@ -27,7 +27,7 @@ func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 		return err
 	}
 	defer c.End()
-	err := d.enqueue(ctx, k)
+	err := d.start(ctx, k)
 	runtime.KeepAlive(k) // and with it the memory, which from now on is that of the stream's work, too
 	return err
 }
@@ -51,8 +51,8 @@ func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
 	return nil
 }
 
-// enqueue is Enqueue with the communicator claimed.
-func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
+// start is Enqueue with the communicator claimed.
+func (d *Devices) start(ctx context.Context, k *DeviceArgs) error {
 	c := d.c
 	if err := ctx.Err(); err != nil {
 		return c.Cancel(ctx, &k.Args)

@@ -30,8 +30,8 @@ func (g *Group) Abort(err error) error {
 // failed is Abort for a failure that the Group itself has found.
 func (g *Group) failed(err error) { g.end(err, g.cfg.Failed) }
 
-// end ends the group with err, unless it has ended, and calls tell, unless it is nil.
-func (g *Group) end(err error, tell func(error)) {
+// end ends the group with err, unless it has ended, and calls notify, unless it is nil.
+func (g *Group) end(err error, notify func(error)) {
 	g.ending.Lock()
 	defer g.ending.Unlock()
 	if !g.failure.CompareAndSwap(nil, &err) {
@@ -39,11 +39,11 @@ func (g *Group) end(err error, tell func(error)) {
 	}
 	g.abort.CompareAndSwap(0, 1) // before any wait passes
 	g.workers.Go(g.drain)
-	if tell != nil {
-		go tell(err)
+	if notify != nil {
+		go notify(err)
 	}
-	if g.relay != nil {
-		g.relay.rouse()
+	if g.proxy != nil {
+		g.proxy.wakeUp()
 	}
 }
 
@@ -61,13 +61,13 @@ func (g *Group) drain() {
 	})
 }
 
-// lookEvery is the time between two checks of a Group with calls under way.
-const lookEvery = 10 * time.Millisecond
+// watchEvery is the time between two checks of a Group with calls under way.
+const watchEvery = 10 * time.Millisecond
 
 // watch checks the calls under way until the Group has failed or is closed, and sleeps while there are none: it reads
-// the abort word and the errors of the device, and calls Config.Look.
+// the abort word and the errors of the device, and calls Config.Watch.
 func (g *Group) watch() {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -86,8 +86,8 @@ func (g *Group) watch() {
 			if err != nil {
 				g.failed(err)
 			}
-			if g.cfg.Look != nil {
-				g.cfg.Look()
+			if g.cfg.Watch != nil {
+				g.cfg.Watch()
 			}
 			if g.Err() != nil {
 				return

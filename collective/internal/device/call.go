@@ -10,7 +10,7 @@ import (
 // Call is one execution of a Program. Enqueue copies the values that it needs.
 type Call struct {
 	// Header names the call, with Count in elements, of one part where there are
-	// parts. It travels with the chunks of relayed links.
+	// parts. It travels with the chunks of network links.
 	Header call.Header
 
 	// In is the input of this rank, 0 where its plan never reads it, and Out its output, 0 where its plan never writes it.

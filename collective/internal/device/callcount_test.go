@@ -49,7 +49,7 @@ func TestCallsOfDriver(t *testing.T) {
 	for form, most := range map[plan.Form]struct{ one, further int }{plan.Single: {9, 8}, plan.Split: {9, 8}} {
 		plans := []*plan.Plan{mustPlan(t)(plan.Direct(plan.AllReduce, ranks, -1, form))}
 		m := start(t, plans, how{slots: 4, slotBytes: 64 << 10, devices: 4})
-		if m.groups[0].relay != nil {
+		if m.groups[0].proxy != nil {
 			t.Fatal("some of these ranks do not read each other's memory")
 		}
 		var streams []*cuda.Stream

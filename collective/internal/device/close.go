@@ -21,8 +21,8 @@ func (g *Group) Close() error {
 		g.failure.CompareAndSwap(nil, &ErrClosed)
 		g.ending.Unlock()
 		close(g.done)
-		if g.relay != nil {
-			g.relay.rouse()
+		if g.proxy != nil {
+			g.proxy.wakeUp()
 		}
 		g.workers.Wait()
 		err = g.free()

@@ -14,7 +14,7 @@ type Config struct {
 	Kernels Kernels // of Device
 
 	// Slots is where Device sees the slots of every link that this rank fills or reads, 0 for those of
-	// others and those that are relayed.
+	// others and those of network links.
 	Slots []cuda.Addr
 
 	// Near reports whether the staging memory of a rank is that of Device.
@@ -22,11 +22,11 @@ type Config struct {
 
 	// Flags is the segment of this host, zero before its first
 	// rank makes a Group of it, and FlagsAddr where Device sees it. Ranks that
-	// have only relayed links may have one each.
+	// have only network links may have one each.
 	Flags     []byte
 	FlagsAddr cuda.Addr
 
-	// Endpoint has the relayed links of this rank. nil where it has none. Only the
+	// Endpoint has the network links of this rank. nil where it has none. Only the
 	// Group uses them.
 	Endpoint transport.Endpoint
 
@@ -42,9 +42,9 @@ type Config struct {
 	// another rank of the segment has aborted (ErrAborted).
 	Failed func(error)
 
-	// Look, if not nil, is called by a goroutine of the Group, now and then while calls
+	// Watch, if not nil, is called by a goroutine of the Group, now and then while calls
 	// are under way, and once when they are done.
-	Look func()
+	Watch func()
 }
 
 // defaultStreams is the number of streams that a Group makes unless Config has another one, or its plans need fewer.

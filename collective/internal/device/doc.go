@@ -14,10 +14,9 @@
 // Where their devices cannot read each other, the slots lie in memory of the host, which both have
 // registered, and all else is the same. Those slots are smaller, as they are pinned.
 //
-// A link between ranks that share no memory is relayed: slots of
-// pinned memory at both ends, and two goroutines per rank, one for each direction,
-// which move payloads between them and a transport.Endpoint. They sleep while
-// nothing is under way.
+// A link between ranks that share no memory is a network link: it has slots of pinned memory at both ends. The proxy,
+// two goroutines per rank, one for each direction, moves payloads between them and a transport.Endpoint. It sleeps
+// while nothing is under way.
 //
 // # Order
 //

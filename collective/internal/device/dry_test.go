@@ -82,11 +82,11 @@ func farthest(cfg *Config, pinned *cuda.Pinned[uint8], arrays []cuda.Addr) (wher
 	for _, a := range arrays {
 		for i, at := range cfg.Slots {
 			k := &l.links[i]
-			_, giver := k.giver(l.rank)
+			_, owner := k.owner(l.rank)
 			switch in := in(a, at, int64(l.Slots)*int64(l.bytesOf(k))); {
-			case in && k.place == InHost:
+			case in && k.location == InHost:
 				where = kernels.Host
-			case in && !cfg.Near(giver):
+			case in && !cfg.Near(owner):
 				where = max(where, kernels.Peer)
 			}
 		}
@@ -156,9 +156,9 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 	t.Helper()
 	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20}
 	size := plans[0].Size
-	shape := Shape{Slots: slots, SlotBytes: slotBytes, Place: func(src, dst int) Place {
+	shape := Shape{Slots: slots, SlotBytes: slotBytes, Location: func(src, dst int) Location {
 		if streams > 1 {
-			return Place((src + dst) % int(Relayed))
+			return Location((src + dst) % int(Network))
 		}
 		return InDevice
 	}}
@@ -168,7 +168,7 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		}
 		shape.Plans = append(shape.Plans, p)
 	}
-	var given [places][]cuda.Addr // by rank
+	var given [locations][]cuda.Addr // by rank
 	for r := range size {
 		l, err := NewLayout(shape, r)
 		if err != nil {
@@ -178,12 +178,12 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 			d.flags = make([]byte, l.FlagBytes())
 			l.begin(d.flags, first)
 			for p := range given {
-				for _, n := range l.Given[p] {
+				for _, n := range l.Owned[p] {
 					given[p] = append(given[p], d.alloc(int(n)))
 				}
 			}
 		}
-		slots := slotsOf(l, func(p Place, src int) cuda.Addr { return given[p][src] })
+		slots := slotsOf(l, func(p Location, src int) cuda.Addr { return given[p][src] })
 		rank := &dryRank{d: d, queues: map[*cuda.Stream]*dryStream{}}
 		rank.cfg = Config{Layout: l, Slots: slots, First: first, Flags: d.flags,
 			Near: func(rank int) bool { return rank == r }}
@@ -192,7 +192,7 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		n := int(x.scratch.plan(l))
 		x.scratch.base = d.alloc(n)
 		for range streams {
-			x.streams = append(x.streams, &lineup{Stream: new(cuda.Stream)})
+			x.streams = append(x.streams, &stream{Stream: new(cuda.Stream)})
 		}
 		x.caller.Stream = new(cuda.Stream)
 		for _, s := range append(slices.Clone(x.streams), &x.caller) {
@@ -207,8 +207,8 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 
 // slotsOf returns the addresses of the slots that the layout's rank sees, by link, if those that a rank gives in a
 // place begin at the address that at returns.
-func slotsOf(l *Layout, at func(p Place, src int) cuda.Addr) []cuda.Addr {
-	slots, _ := l.Addresses(func(p Place, src, from, _ int) (cuda.Addr, error) {
+func slotsOf(l *Layout, at func(p Location, src int) cuda.Addr) []cuda.Addr {
+	slots, _ := l.Addresses(func(p Location, src, from, _ int) (cuda.Addr, error) {
 		return at(p, src) + cuda.Addr(from), nil
 	})
 	return slots
@@ -231,7 +231,7 @@ func (d *dry) enqueue(t *testing.T, which int, calls []Call) {
 		x, c := rank.x, &calls[r]
 		p := &rank.cfg.Layout.plans[which]
 		x.begin(p, c)
-		if err := x.take(x.streams); err != nil {
+		if err := x.runBatches(x.streams); err != nil {
 			t.Fatal(err)
 		}
 		rank.join()

@@ -16,15 +16,15 @@ import (
 // executor enqueues the work of one call after the other on streams.
 type executor struct {
 	links   *links
-	relay   *relay // nil where no link is relayed
+	proxy   *proxy // nil where there is no network link
 	kernels Kernels
 	scratch scratch
 	err     func() error // why the Group is unusable
 
-	streams []*lineup
+	streams []*stream
 	fork    *cuda.Event                            // of the latest call: its stream has come to it
 	tail    *cuda.Event                            // its stream is through
-	caller  lineup                                 // the stream of the latest call, nil before there is one
+	caller  stream                                 // the stream of the latest call, nil before there is one
 	memOps  func(*cuda.Stream, []cuda.MemOp) error // Stream.MemOps, but in tests
 
 	// State of the call at work.
@@ -32,14 +32,14 @@ type executor struct {
 	call     *Call
 	spans    []plan.Span // of its lanes
 	chunks   int         // the most that a lane has
-	now      []*todo
+	active   []*step
 	signals  []cuda.MemOp // not yet in a stream
 	addrs    []cuda.Addr
 	parts    []kernels.Part
 }
 
-// lineup is a stream, with the events that mark its progress.
-type lineup struct {
+// stream is a stream, with the events that mark its progress.
+type stream struct {
 	*cuda.Stream
 	joined *cuda.Event            // recorded when a call is through with the stream
 	ticks  [paceTicks]*cuda.Event // recorded every paceSteps steps, in turn; nil in tests
@@ -50,7 +50,7 @@ type lineup struct {
 // going to another stream and back takes as long as a few of them.
 const small = 12
 
-// begin counts the chunks of call c of p, and announces to the relay those that it will move.
+// begin counts the chunks of call c of p, and announces to the proxy those that it will move.
 func (x *executor) begin(p *schedule, c *Call) {
 	x.schedule, x.call, x.spans, x.chunks = p, c, x.spans[:0], 0
 	chunks := c.Chunks
@@ -68,8 +68,8 @@ func (x *executor) begin(p *schedule, c *Call) {
 			k.each = u
 			k.highest[0].Store(k.slots + n*u.slots)
 			k.highest[1].Store(k.count + n*u.n)
-			if x.relay != nil && n > 0 && u.n > 0 {
-				x.relay.expect(u.link, job{header: *h, span: s, each: u.n, first: k.count})
+			if x.proxy != nil && n > 0 && u.n > 0 {
+				x.proxy.expect(u.link, proxyOp{header: *h, span: s, each: u.n, first: k.count})
 			}
 		}
 	}
@@ -86,8 +86,8 @@ func (x *executor) advance() {
 	}
 }
 
-// enqueue puts the call behind the work of s: forks, takes all steps in the order of batches, and joins.
-func (x *executor) enqueue(s *cuda.Stream) (err error) {
+// forkJoin puts the call behind the work of s: it forks, enqueues all batches in their order, and joins.
+func (x *executor) forkJoin(s *cuda.Stream) (err error) {
 	if latest := x.caller.Stream; latest != nil && latest != s {
 		if err := s.Wait(x.tail); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (x *executor) enqueue(s *cuda.Stream) (err error) {
 		err = cmp.Or(err, ln.Wait(x.fork))
 	}
 	if err == nil {
-		err = x.take(streams)
+		err = x.runBatches(streams)
 	}
 	// Enqueued work is joined also after an error: the caller's stream must not continue before it is done.
 	for _, ln := range streams {
@@ -117,8 +117,8 @@ func (x *executor) enqueue(s *cuda.Stream) (err error) {
 	return errors.Join(err, s.Record(x.tail))
 }
 
-// take enqueues the steps of all chunks.
-func (x *executor) take(streams []*lineup) error {
+// runBatches enqueues the batches of all chunks.
+func (x *executor) runBatches(streams []*stream) error {
 	for j := range uint32(x.chunks) {
 		for i := range x.schedule.batches {
 			if err := x.err(); err != nil {
@@ -128,7 +128,7 @@ func (x *executor) take(streams []*lineup) error {
 			if len(streams) > 0 {
 				s = streams[b.stream%len(streams)]
 			}
-			if err := x.step(s, b.steps, j); err != nil {
+			if err := x.runBatch(s, b.steps, j); err != nil {
 				return fmt.Errorf("chunk %d, %w", j, err)
 			}
 		}
@@ -144,7 +144,7 @@ func (x *executor) idle() bool {
 	if done, err := x.tail.Query(); err == nil && !done {
 		return false
 	}
-	return !slices.ContainsFunc(x.streams, func(s *lineup) bool {
+	return !slices.ContainsFunc(x.streams, func(s *stream) bool {
 		done, err := s.Query()
 		return err == nil && !done
 	})
@@ -162,7 +162,7 @@ const (
 const pollPause = 200 * time.Microsecond
 
 // pace counts one step of a stream, and waits where that is too far ahead.
-func (x *executor) pace(s *lineup) error {
+func (x *executor) pace(s *stream) error {
 	if s.steps++; s.steps%paceSteps != 0 || s.ticks[0] == nil {
 		return nil
 	}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // TestAgainstOracle runs plans of every kind and shape one after the other, with
 // some calls under way at a time, over slots of several numbers and sizes. Among
 // eight ranks some devices do not read each other, or none does: those links have their slots in the host's memory,
-// and nothing is relayed.
+// and no link is a network link.
 func TestAgainstOracle(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 8} {
 		for i, h := range []how{
@@ -45,8 +45,8 @@ func TestAgainstOracle(t *testing.T) {
 				plans := shapes(t, n)
 				m := start(t, plans, h)
 				for r, g := range m.groups {
-					if g.relay != nil {
-						t.Errorf("rank %d relays within its host", r)
+					if g.proxy != nil {
+						t.Errorf("rank %d has network links within its host", r)
 					}
 				}
 				m.run(mixture(plans, []int{0, 1, 7, 1000}, uint64(i)), 1+3*i)
@@ -64,7 +64,7 @@ func some(plans []*plan.Plan, step int) (out []*plan.Plan) {
 	return out
 }
 
-// TestHosts has ranks on two and three hosts: links between them are relayed.
+// TestHosts has ranks on two and three hosts: links between them are network links.
 func TestHosts(t *testing.T) {
 	for _, n := range []int{2, 4, 6} {
 		plans := some(shapes(t, n), n/2)

@@ -15,12 +15,12 @@ import (
 // Group is one rank's end of the links between devices, with the streams that serve them. Its methods may be called
 // concurrently unless documented otherwise.
 type Group struct {
-	cfg    Config
-	rank   int
-	links  *links
-	relay  *relay        // nil where no link is relayed
-	events []*cuda.Event // that free closes
-	Alone  error         // why calls stay on their own streams, where the queues of the device are to blame
+	cfg       Config
+	rank      int
+	links     *links
+	proxy     *proxy        // nil where there is no network link
+	events    []*cuda.Event // that free closes
+	NoStreams error         // why calls stay on their own streams, where the queues of the device are to blame
 
 	mu       sync.Mutex // one call at a time
 	executor executor
@@ -51,8 +51,8 @@ func New(cfg Config) (*Group, error) {
 		return nil, fmt.Errorf("device: rank %d: %w", g.rank, err)
 	}
 	g.workers.Go(g.watch)
-	if g.relay != nil {
-		g.relay.start()
+	if g.proxy != nil {
+		g.proxy.start()
 	}
 	return g, nil
 }
@@ -71,10 +71,10 @@ func (g *Group) open() error {
 		return err
 	}
 	var err error
-	if g.relay, err = newRelay(g); err != nil {
+	if g.proxy, err = newProxy(g); err != nil {
 		return err
 	}
-	x.relay = g.relay
+	x.proxy = g.proxy
 	events, streams := []**cuda.Event{&x.fork, &x.tail}, 0
 	for i := range layout.plans {
 		streams = max(streams, layout.plans[i].streams)
@@ -82,7 +82,7 @@ func (g *Group) open() error {
 	waiting, err := g.cfg.Device.NewWaitingStreams(min(cmp.Or(g.cfg.Streams, defaultStreams), streams))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		g.Alone, err = err, nil
+		g.NoStreams, err = err, nil
 	case len(waiting) == 1: // calls go apart on two or more, and another Group has use for the queue
 		err, waiting = waiting[0].Close(), nil
 	}
@@ -90,7 +90,7 @@ func (g *Group) open() error {
 		return err
 	}
 	for _, w := range waiting {
-		s := &lineup{Stream: w}
+		s := &stream{Stream: w}
 		x.streams = append(x.streams, s)
 		events = append(events, &s.joined)
 	}
@@ -153,7 +153,7 @@ func (g *Group) run(p *schedule, s *cuda.Stream, c *Call) error {
 	default:
 	}
 	g.executor.begin(p, c)
-	err := g.executor.enqueue(s)
+	err := g.executor.forkJoin(s)
 	if err != nil {
 		err = g.Abort(fmt.Errorf("device: rank %d: %w", g.rank, err))
 	}

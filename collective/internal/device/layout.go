@@ -18,32 +18,32 @@ type Shape struct {
 	Slots     int // of a link, at least 2, a power of two up to transport.MaxSlots
 	SlotBytes int // the largest chunk, a multiple of 64; slots in the memory of a host may be smaller
 
-	Place func(src, dst int) Place // of the slots of their links
+	Location func(src, dst int) Location // of the slots of their links
 
 	Messages bool // every two ranks have links for messages, in addition to those of plans
 }
 
-// Place is where the slots of a link lie.
-type Place int
+// Location is where the slots of a link lie.
+type Location int
 
-// The places of slots. Ranks whose link is not relayed share a flag segment. By CUDA's memory model the writes of a
-// kernel, to any memory, are visible to the whole system before later writes of its stream, here that of the flag.
+// The locations of slots. Ranks whose link is no network link share a flag segment. By CUDA's memory model the writes
+// of a kernel, to any memory, are visible to the whole system before later writes of its stream, here that of the flag.
 const (
-	InDevice Place = iota // of the sender, whose memory the receiver's device reads
-	InHost                // memory that both ranks share, and both their devices see
-	InReader              // the receiver's device, whose memory the sender's device writes
-	Relayed               // pinned memory at both ends, with a transport.Endpoint in between
-	places
+	InDevice Location = iota // of the sender, whose memory the receiver's device reads
+	InHost                   // memory that both ranks share, and both their devices see
+	InReader                 // the receiver's device, whose memory the sender's device writes
+	Network                  // pinned memory at both ends, with a transport.Endpoint in between
+	locations
 )
 
-// Layout holds the places of all memory that ranks share: slots in the staging memory of their devices and in that of a
-// host, and flags in the segment of a host. It is a pure function of a Shape, and never changes.
+// Layout holds the offsets of all memory that ranks share: slots in the staging memory of their devices and in that of
+// a host, and flags in the segment of a host. It is a pure function of a Shape, and never changes.
 type Layout struct {
-	Slots     int             // of a link
-	SlotBytes int             // of a slot elsewhere than in the memory of a host
-	HostBytes int             // of a slot there
-	Given     [places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
-	Seen      [places][]int64 // by place and rank: bytes of the slots that its device sees; pinned where not in a device
+	Slots     int                // of a link
+	SlotBytes int                // of a slot elsewhere than in the memory of a host
+	HostBytes int                // of a slot there
+	Owned     [locations][]int64 // by location and rank: bytes of its slots; of Network only this rank's
+	Seen      [locations][]int64 // and of the slots that its device sees, pinned unless in a device
 
 	size     int
 	messages int    // the lane of messages: that behind those of plans
@@ -55,21 +55,21 @@ type Layout struct {
 // link is one FIFO between two ranks' devices.
 type link struct {
 	transport.Link
-	place Place
-	seen  map[int]bool // ranks that fill its slots or read them; none where its payloads lie in those of other links
-	at    int64        // where its slots begin in the memory of their giver
+	location Location
+	seen     map[int]bool // ranks that fill its slots or read them; none where its payloads lie in those of other links
+	at       int64        // where its slots begin in the memory of their owner
 }
 
-// giver returns the kind of memory in which its slots lie, as rank sees it, and the rank that gives it: a relayed link
+// owner returns the location of its slots, as rank sees it, and the rank that allocates them: a network link
 // has slots at both ends.
-func (k *link) giver(rank int) (Place, int) {
-	switch k.place {
+func (k *link) owner(rank int) (Location, int) {
+	switch k.location {
 	case InReader:
 		return InDevice, k.Dst
-	case Relayed:
-		return Relayed, rank
+	case Network:
+		return Network, rank
 	}
-	return k.place, k.Src
+	return k.location, k.Src
 }
 
 // hostSlot is the maximum size of a slot in the memory of a host: it is pinned, by all ranks that see it, and PCIe
@@ -78,8 +78,8 @@ func (k *link) giver(rank int) (Place, int) {
 const (
 	hostSlot  = 512 << 10
 	maxPinned = 63 << 20
-	// maxRelayed is the most that a rank pins for slots of links to other hosts.
-	maxRelayed = 320 << 20
+	// maxNetwork is the most that a rank pins for slots of links to other hosts.
+	maxNetwork = 320 << 20
 )
 
 // flagLine is the distance between two flags, in bytes: a cache line each, so
@@ -91,14 +91,14 @@ const flagLine = 64
 const flagHead = 4096
 
 // NewLayout lays out the links that the plans of s need, as rank sees them: all
-// ranks come to the same places.
+// ranks come to the same layout.
 func NewLayout(s Shape, rank int) (*Layout, error) {
 	l := &Layout{Slots: s.Slots, SlotBytes: s.SlotBytes, HostBytes: min(s.SlotBytes, hostSlot), rank: rank}
 	l.size = s.Plans[0].Size
 	for _, p := range s.Plans {
 		linkOf := lanesOf(p)
 		for _, k := range p.Links() {
-			l.links = append(l.links, link{Link: linkOf(k), place: s.Place(k.Src, k.Dst),
+			l.links = append(l.links, link{Link: linkOf(k), location: s.Location(k.Src, k.Dst),
 				seen: map[int]bool{}})
 		}
 	}
@@ -108,7 +108,7 @@ func NewLayout(s Shape, rank int) (*Layout, error) {
 	for i := range l.size * l.size {
 		if src, dst := i/l.size, i%l.size; s.Messages && src != dst {
 			l.links = append(l.links, link{Link: transport.Link{Lane: l.messages, Src: src, Dst: dst},
-				place: s.Place(src, dst), seen: map[int]bool{src: true, dst: true}})
+				location: s.Location(src, dst), seen: map[int]bool{src: true, dst: true}})
 		}
 	}
 	slices.SortFunc(l.links, func(a, b link) int { return compareLinks(a.Link, b.Link) })
@@ -120,16 +120,16 @@ func NewLayout(s Shape, rank int) (*Layout, error) {
 		}
 		l.plans = append(l.plans, one)
 	}
-	l.followed()
-	l.place()
+	l.dropUnseen()
+	l.allocate()
 	return l, nil
 }
 
 func compareLinks(a, b transport.Link) int { return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst) }
 
-// followed leaves the rank's lanes the links that it serves or whose slots it reads for some plan: their counters go on
-// in all calls.
-func (l *Layout) followed() {
+// dropUnseen removes from the lanes the links that the rank neither serves nor reads in any plan. The counters of the
+// others advance in all calls.
+func (l *Layout) dropUnseen() {
 	for i := range l.plans {
 		for j := range l.plans[i].lanes {
 			ln := &l.plans[i].lanes[j]
@@ -141,8 +141,8 @@ func (l *Layout) followed() {
 	}
 }
 
-// slotOf returns how many bytes a slot in a place has.
-func (l *Layout) slotOf(p Place) int {
+// slotOf returns how many bytes a slot in a location has.
+func (l *Layout) slotOf(p Location) int {
 	if p == InHost {
 		return l.HostBytes
 	}
@@ -151,27 +151,27 @@ func (l *Layout) slotOf(p Place) int {
 
 // bytesOf returns the number of bytes of a slot of a link: those of messages, which have many links, are smaller.
 func (l *Layout) bytesOf(k *link) int {
-	n := l.slotOf(k.place)
+	n := l.slotOf(k.location)
 	if k.Lane == l.messages {
 		return min(n, max(grain, n/4&^(grain-1)))
 	}
 	return n
 }
 
-// place gives every link that lends its slots.
-func (l *Layout) place() {
-	for p := range l.Given {
-		l.Given[p], l.Seen[p] = make([]int64, l.size), make([]int64, l.size)
+// allocate gives each link memory for its slots, unless its payloads lie in those of other links.
+func (l *Layout) allocate() {
+	for p := range l.Owned {
+		l.Owned[p], l.Seen[p] = make([]int64, l.size), make([]int64, l.size)
 	}
 	for i := range l.links {
 		k := &l.links[i]
 		n := int64(l.Slots) * int64(l.bytesOf(k))
 		for r := range k.seen {
-			l.Seen[k.place][r] += n
+			l.Seen[k.location][r] += n
 		}
-		if p, r := k.giver(l.rank); k.seen[r] {
-			k.at = l.Given[p][r]
-			l.Given[p][r] += n
+		if p, r := k.owner(l.rank); k.seen[r] {
+			k.at = l.Owned[p][r]
+			l.Owned[p][r] += n
 		}
 	}
 }
@@ -182,13 +182,13 @@ const grain = 4 << 10
 // Fit makes the slots smaller where those of a rank would take more staging memory than budget, or too much of the
 // host's memory.
 func (l *Layout) Fit(budget int64) {
-	shrink(&l.SlotBytes, slices.Max(l.Given[InDevice]), budget)
-	l.place()
-	shrink(&l.SlotBytes, slices.Max(l.Seen[Relayed]), maxRelayed)
+	shrink(&l.SlotBytes, slices.Max(l.Owned[InDevice]), budget)
+	l.allocate()
+	shrink(&l.SlotBytes, slices.Max(l.Seen[Network]), maxNetwork)
 	l.HostBytes = min(l.HostBytes, l.SlotBytes)
-	l.place()
+	l.allocate()
 	shrink(&l.HostBytes, slices.Max(l.Seen[InHost]), maxPinned)
-	l.place()
+	l.allocate()
 }
 
 // shrink reduces the size of slots, which take the given number of bytes in total, to fit into a budget.
@@ -210,17 +210,17 @@ func (l *Layout) find(k transport.Link) int {
 }
 
 // Addresses returns where the device of the layout's rank sees the slots of every link, 0 where it does not, or where
-// they are relayed. see returns where it sees n bytes of those that a rank gives in a place, from byte at on.
-func (l *Layout) Addresses(see func(p Place, giver, at, n int) (cuda.Addr, error)) ([]cuda.Addr, error) {
+// it is a network link. see returns where it sees n bytes of those that a rank owns in a location, from byte at on.
+func (l *Layout) Addresses(see func(p Location, owner, at, n int) (cuda.Addr, error)) ([]cuda.Addr, error) {
 	slots := make([]cuda.Addr, len(l.links))
 	for i := range l.links {
 		k := &l.links[i]
-		if k.place == Relayed || !k.seen[l.rank] {
+		if k.location == Network || !k.seen[l.rank] {
 			continue
 		}
-		p, giver := k.giver(l.rank)
+		p, owner := k.owner(l.rank)
 		var err error
-		if slots[i], err = see(p, giver, int(k.at), l.Slots*l.bytesOf(k)); err != nil {
+		if slots[i], err = see(p, owner, int(k.at), l.Slots*l.bytesOf(k)); err != nil {
 			return nil, err
 		}
 	}
@@ -231,12 +231,12 @@ func (l *Layout) Addresses(see func(p Place, giver, at, n int) (cuda.Addr, error
 // It is the same for every host, and zero memory when the first rank uses it.
 func (l *Layout) FlagBytes() int { return (flagHead + 4*flagLine*len(l.links) + 4095) &^ 4095 }
 
-// Relays reports whether a link of any rank needs a transport.Endpoint. Its slots are those of this Layout.
-func (l *Layout) Relays() bool {
-	return slices.ContainsFunc(l.links, func(k link) bool { return k.place == Relayed })
+// UsesNetwork reports whether a link of any rank needs a transport.Endpoint. Its slots are those of this Layout.
+func (l *Layout) UsesNetwork() bool {
+	return slices.ContainsFunc(l.links, func(k link) bool { return k.location == Network })
 }
 
 // published and released are where the flags of link i lie in a segment. Behind them are those of the
-// receiver of a relayed link, whose ends count by themselves.
+// receiver of a network link, whose ends count by themselves.
 func published(i int) int { return flagHead + 4*flagLine*i }
 func released(i int) int  { return published(i) + flagLine }

@@ -17,13 +17,13 @@ func TestSlotsByPlan(t *testing.T) {
 	one := mustPlan(t)(plan.FromTrees(plan.AllReduce, []topo.Tree{tree.Binomial(8, 0)}, nil, plan.Single))
 	all := mustPlan(t)(plan.Direct(plan.AllReduce, 8, -1, plan.Single))
 	inDevice := one.Links()
-	place := func(src, dst int) Place {
+	location := func(src, dst int) Location {
 		if slices.ContainsFunc(inDevice, func(k plan.Link) bool { return k.Src == src && k.Dst == dst }) {
 			return InDevice
 		}
 		return InHost
 	}
-	l, err := NewLayout(Shape{Plans: []*plan.Plan{one, all}, Slots: 4, SlotBytes: 4 << 20, Place: place}, 3)
+	l, err := NewLayout(Shape{Plans: []*plan.Plan{one, all}, Slots: 4, SlotBytes: 4 << 20, Location: location}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,27 +52,28 @@ func mustPlan(t *testing.T) func(*plan.Plan, error) *plan.Plan {
 }
 
 // Slots of links to other hosts, of which 64 ranks have thousands, become smaller to limit the memory that a rank pins.
-func TestRelayedBytes(t *testing.T) {
+func TestNetworkBytes(t *testing.T) {
 	const n, each = 64, 8
 	p, err := plan.Direct(plan.AllToAll, n, -1, plan.Single)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Shape{Plans: []*plan.Plan{p}, Slots: 4, SlotBytes: 1 << 20, Messages: true, Place: func(src, dst int) Place {
+	s := Shape{Plans: []*plan.Plan{p}, Slots: 4, SlotBytes: 1 << 20, Messages: true}
+	s.Location = func(src, dst int) Location {
 		if src/each != dst/each {
-			return Relayed
+			return Network
 		}
 		return InDevice
-	}}
+	}
 	for _, rank := range []int{0, n - 1} {
 		l, err := NewLayout(s, rank)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wide := l.Given[Relayed][rank]
+		before := l.Owned[Network][rank]
 		l.Fit(planner.DefaultStagingBytes)
-		if got := l.Given[Relayed][rank]; wide <= maxRelayed || got > maxRelayed || got < maxRelayed/2 {
-			t.Errorf("rank %d pins %d bytes, %d before", rank, got, wide)
+		if got := l.Owned[Network][rank]; before <= maxNetwork || got > maxNetwork || got < maxNetwork/2 {
+			t.Errorf("rank %d pins %d bytes, %d before", rank, got, before)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type links struct {
 	flags     []byte // Config.Flags
 	flagsAddr cuda.Addr
 	states    []state             // by link of the layout
-	pinned    *cuda.Pinned[uint8] // slots of relayed links; nil: there is none
+	pinned    *cuda.Pinned[uint8] // slots of network links; nil: there is none
 }
 
 // state is the state, on a rank, of a link that it serves, or whose slots it reads.
@@ -24,15 +24,15 @@ type state struct {
 	each    linkUses         // per chunk of that one
 	waited  uint32           // the value of released that a stream has waited for
 	where   kernels.Where    // its slots lie
-	filled  [][]reading      // sender: by slot, its readers
+	filled  [][]reader       // sender: by slot, its readers
 	highest [2]atomic.Uint32 // the values of published and released that streams may wait for at most
 
 	at     cuda.Addr // where the device sees its slots, as far as it does
-	pinned []byte    // relayed: they are memory of this process
+	pinned []byte    // of a network link: they are memory of this process
 }
 
-// reading is a payload that must be released before its slot is filled again.
-type reading struct {
+// reader is a payload that must be released before its slot is filled again.
+type reader struct {
 	link  int
 	value uint32
 }
@@ -43,7 +43,7 @@ func newLinks(cfg *Config) *links {
 	l.states = make([]state, len(l.layout.links))
 	for i := range l.states {
 		k, first := &l.states[i], cfg.First
-		switch p, r := l.layout.links[i].giver(l.layout.rank); {
+		switch p, r := l.layout.links[i].owner(l.layout.rank); {
 		case p != InDevice:
 			k.where = kernels.Host
 		case !cfg.Near(r):
@@ -54,26 +54,26 @@ func newLinks(cfg *Config) *links {
 		k.highest[1].Store(first)
 		k.at = cfg.Slots[i]
 		if l.layout.links[i].Src == l.layout.rank {
-			k.filled = make([][]reading, l.layout.Slots)
+			k.filled = make([][]reader, l.layout.Slots)
 		}
 	}
 	return l
 }
 
-// pin allocates pinned host memory for the slots of the rank's relayed links, where device and
-// relay meet, and lets their counters begin.
+// pin allocates pinned host memory for the slots of the rank's network links, where device and
+// proxy meet, and lets their counters begin.
 func (l *links) pin(cfg *Config) (err error) {
-	n := int(l.layout.Given[Relayed][l.layout.rank])
+	n := int(l.layout.Owned[Network][l.layout.rank])
 	if n == 0 {
 		return nil
 	}
 	if l.pinned, err = cuda.AllocPinned[uint8](cfg.Device, n); err != nil {
-		return fmt.Errorf("relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", l.layout.Slots,
+		return fmt.Errorf("network links of %d slots of %d bytes: %w; smaller or fewer slots need less", l.layout.Slots,
 			l.layout.SlotBytes, err)
 	}
 	for i := range l.layout.links {
 		k := &l.layout.links[i]
-		if k.place != Relayed || !k.seen[l.layout.rank] {
+		if k.location != Network || !k.seen[l.layout.rank] {
 			continue
 		}
 		l.states[i].pinned = l.pinned.Host()[k.at:][:l.layout.Slots*l.layout.bytesOf(k)]
@@ -93,7 +93,7 @@ func (l *links) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
 	if isReleased {
 		at = released(i)
 	}
-	if k := &l.layout.links[i]; k.place == Relayed && k.Dst == l.layout.rank {
+	if k := &l.layout.links[i]; k.location == Network && k.Dst == l.layout.rank {
 		at += 2 * flagLine
 	}
 	return word(l.flags, at), l.flagsAddr + cuda.Addr(at)
@@ -115,11 +115,11 @@ func (l *links) allRead() bool {
 	return true
 }
 
-// ahead is the distance beyond the value that a stream may wait for to which a flag is set so that the stream passes.
-// Flags are compared as numbers modulo 2^32.
-const ahead = 1 << 30
+// passDistance is the distance between the highest value that a stream may wait for and the one to which its flag is
+// set so that it passes. Flags are compared as numbers modulo 2^32.
+const passDistance = 1 << 30
 
-// passAll sets all flags that streams of this rank may wait for far ahead.
+// passAll sets all flags that streams of this rank may wait for to values that let them pass.
 func (l *links) passAll() {
 	for i := range l.states {
 		k := &l.layout.links[i]
@@ -129,7 +129,7 @@ func (l *links) passAll() {
 			if isSrc {
 				highest = &l.states[i].highest[1]
 			}
-			host.Store(highest.Load() + ahead)
+			host.Store(highest.Load() + passDistance)
 		}
 	}
 }

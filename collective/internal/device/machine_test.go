@@ -27,7 +27,7 @@ type machine struct {
 	flags   []*cuda.Pinned[uint8] // by host
 	hosted  []*cuda.Pinned[uint8] // by rank: slots in the host's memory; nil: it gives none
 	groups  []*Group
-	eps     []transport.Endpoint // by rank, where a link is relayed
+	eps     []transport.Endpoint // by rank, where there is a network link
 	free    []func() error
 }
 
@@ -51,11 +51,11 @@ func (h *how) host(rank int) int {
 }
 
 func shapeOf(plans []*plan.Plan, h how, devices []*cuda.Device) Shape {
-	s := Shape{Slots: h.slots, SlotBytes: h.slotBytes, Place: func(src, dst int) Place {
+	s := Shape{Slots: h.slots, SlotBytes: h.slotBytes, Location: func(src, dst int) Location {
 		can, err := devices[dst].CanAccess(devices[src])
 		switch {
 		case h.host(src) != h.host(dst):
-			return Relayed
+			return Network
 		case !can || err != nil || h.apart != nil && h.apart(src, dst):
 			return InHost
 		case h.push != nil && h.push(src, dst):
@@ -107,12 +107,12 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 			m.loaded[d] = k
 			m.free = append(m.free, k.Close)
 		}
-		s, err := cuda.Alloc[uint8](d, int(l.Given[InDevice][r]))
+		s, err := cuda.Alloc[uint8](d, int(l.Owned[InDevice][r]))
 		m.must(err)
 		m.staging, staging[r] = append(m.staging, s), s.Addr()
 		m.free = append(m.free, s.Free)
 		m.hosted = append(m.hosted, nil)
-		if n := l.Given[InHost][r]; n > 0 {
+		if n := l.Owned[InHost][r]; n > 0 {
 			m.hosted[r], err = cuda.AllocPinned[uint8](d, int(n))
 			m.must(err)
 			m.free = append(m.free, m.hosted[r].Free)
@@ -132,7 +132,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.flags = append(m.flags, p)
 		m.free = append(m.free, p.Free)
 	}
-	if layouts[0].Relays() {
+	if layouts[0].UsesNetwork() {
 		layout := transport.Layout{Size: n, Slots: h.slots, SlotBytes: h.slotBytes}
 		m.eps = testutil.Links(t, n, func(w *testutil.World) (transport.Endpoint, error) {
 			return shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: layout, Key: make([]byte, shm.KeyBytes),
@@ -143,7 +143,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		}
 	}
 	for r, d := range m.devices {
-		slots := slotsOf(layouts[r], func(p Place, src int) cuda.Addr {
+		slots := slotsOf(layouts[r], func(p Location, src int) cuda.Addr {
 			if p == InDevice {
 				return staging[src]
 			}

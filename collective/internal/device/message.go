@@ -24,23 +24,23 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Transfer) erro
 	p, c := schedule{}, Call{Work: kernel.Work{DType: t}}
 	if out != nil && out.Peer == g.rank {
 		c.In, c.Out, c.Header = out.Addr, in.Addr, out.Header
-		do := todo{ins: []use{{link: -1}}}
-		do.Args, do.Dst = []plan.Operand{{From: -1, Buf: plan.In}}, plan.Out
-		p.lanes, p.batches = []lane{{Share: whole}}, []batch{{steps: []todo{do}}}
+		st := step{ins: []use{{link: -1}}}
+		st.Args, st.Dst = []plan.Operand{{From: -1, Buf: plan.In}}, plan.Out
+		p.lanes, p.batches = []lane{{Share: whole}}, []batch{{steps: []step{st}}}
 		return g.run(&p, s, &c)
 	}
 	if out != nil {
 		c.In = out.Addr
-		u := p.carry(g.cfg.Layout, out, g.rank, out.Peer)
-		do := &p.batches[0].steps[0]
-		do.Args, do.To = []plan.Operand{{From: -1, Buf: plan.In}}, []plan.Target{{To: int32(out.Peer)}}
-		do.ins, do.outs = []use{{link: -1}}, []share{{u, []use{u}}}
+		u := p.addMessage(g.cfg.Layout, out, g.rank, out.Peer)
+		st := &p.batches[0].steps[0]
+		st.Args, st.To = []plan.Operand{{From: -1, Buf: plan.In}}, []plan.Target{{To: int32(out.Peer)}}
+		st.ins, st.outs = []use{{link: -1}}, []output{{u, []use{u}}}
 	}
 	if in != nil {
 		c.Out = in.Addr
-		u := p.carry(g.cfg.Layout, in, in.Peer, g.rank)
-		do := &p.batches[len(p.batches)-1].steps[0]
-		do.Args, do.Dst, do.ins = []plan.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}
+		u := p.addMessage(g.cfg.Layout, in, in.Peer, g.rank)
+		st := &p.batches[len(p.batches)-1].steps[0]
+		st.Args, st.Dst, st.ins = []plan.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}
 	}
 	return g.run(&p, s, &c)
 }
@@ -64,7 +64,7 @@ func (g *Group) AwaitsPeer(peer int, sends bool) bool {
 
 // MovedAt returns when something was last sent to, or came from, a rank of another host in messages, or since.
 func (g *Group) MovedAt(peer int, sends bool, since time.Time) time.Time {
-	if at := time.Unix(0, g.relay.ends[g.links.messages(peer, sends)].moved.Load()); at.After(since) {
+	if at := time.Unix(0, g.proxy.ends[g.links.messages(peer, sends)].moved.Load()); at.After(since) {
 		return at
 	}
 	return since
@@ -73,11 +73,11 @@ func (g *Group) MovedAt(peer int, sends bool, since time.Time) time.Time {
 // whole is all of a message.
 var whole = plan.Share{UpTo: 1 << 32, Widest: 1 << 32, First: true}
 
-// carry adds a lane for m, with a step to be set, and returns its use of its link.
-func (p *schedule) carry(l *Layout, m *Transfer, src, dst int) use {
+// addMessage adds a lane for m, with a step to be set, and returns its use of its link.
+func (p *schedule) addMessage(l *Layout, m *Transfer, src, dst int) use {
 	i, n := l.message(src, dst), len(p.lanes)
 	p.lanes = append(p.lanes, lane{Share: whole, message: m, uses: []linkUses{{i, 1, 1}}})
-	p.batches = append(p.batches, batch{steps: []todo{{lane: n}}, stream: n})
+	p.batches = append(p.batches, batch{steps: []step{{lane: n}}, stream: n})
 	p.streams++
 	return use{link: i, lender: i}
 }

@@ -15,15 +15,15 @@ type Kernels interface {
 	Divide(s *cuda.Stream, dtype kernel.DType, dst, src cuda.Addr, n, divisor int64) error
 }
 
-// most is the largest number of arrays that one launch combines, and of those to which it stores the values.
-const most = 16 // launches of up to kernels.MaxArrays have room for both
+// maxArrays is the largest number of arrays that one launch combines, and of those to which it stores the values.
+const maxArrays = 16 // launches of up to kernels.MaxArrays have room for both
 
 // move enqueues the kernels of the steps: mostly one.
-func (x *executor) move(s *lineup, j uint32) error {
+func (x *executor) move(s *stream, j uint32) error {
 	x.parts, x.addrs = x.parts[:0], x.addrs[:0]
-	for _, do := range x.now {
-		if p := x.part(do, j); p.Bytes > 0 && len(p.To) > 0 {
-			if err := x.add(s, p, do.track); err != nil {
+	for _, st := range x.active {
+		if p := x.part(st, j); p.Bytes > 0 && len(p.To) > 0 {
+			if err := x.add(s, p, st.track); err != nil {
 				return err
 			}
 		}
@@ -32,26 +32,26 @@ func (x *executor) move(s *lineup, j uint32) error {
 }
 
 // part returns the kernel part by which a step processes chunk j.
-func (x *executor) part(do *todo, j uint32) (p kernels.Part) {
-	at, n := x.spans[do.lane].Chunk(int(j))
+func (x *executor) part(st *step, j uint32) (p kernels.Part) {
+	at, n := x.spans[st.lane].Chunk(int(j))
 	first := len(x.addrs)
-	for i, a := range do.Args {
+	for i, a := range st.Args {
 		if a.Received() {
-			x.addrs = append(x.addrs, x.links.payload(&do.ins[i], j))
-			p.Where = max(p.Where, x.links.states[do.ins[i].lender].where)
+			x.addrs = append(x.addrs, x.links.payload(&st.ins[i], j))
+			p.Where = max(p.Where, x.links.states[st.ins[i].lender].where)
 			continue
 		}
-		if x.addrs = append(x.addrs, x.buffer(do, a.Buf, a.Part, at)); x.call.Scale && a.Buf == plan.In {
+		if x.addrs = append(x.addrs, x.buffer(st, a.Buf, a.Part, at)); x.call.Scale && a.Buf == plan.In {
 			p.Scaled = i + 1
 		}
 	}
 	args := len(x.addrs)
-	if do.Dst != plan.None {
-		x.addrs = append(x.addrs, x.buffer(do, do.Dst, do.DstPart, at))
+	if st.Dst != plan.None {
+		x.addrs = append(x.addrs, x.buffer(st, st.Dst, st.DstPart, at))
 	}
-	for i := range do.outs {
-		x.addrs = append(x.addrs, x.links.payload(&do.outs[i].use, j))
-		p.Where = max(p.Where, x.links.states[do.outs[i].lender].where)
+	for i := range st.outs {
+		x.addrs = append(x.addrs, x.links.payload(&st.outs[i].use, j))
+		p.Where = max(p.Where, x.links.states[st.outs[i].lender].where)
 	}
 	p.From, p.To, p.Bytes = x.addrs[first:args:args], x.addrs[args:], int64(n)
 	if len(p.From) == 1 && p.Scaled == 0 {
@@ -62,25 +62,25 @@ func (x *executor) part(do *todo, j uint32) (p kernels.Part) {
 
 // add lets a part be in the next launch, or in several where it has too many arrays for one: each carries the farthest
 // array of all.
-func (x *executor) add(s *lineup, p kernels.Part, track int) error {
+func (x *executor) add(s *stream, p kernels.Part, track int) error {
 	after := false
-	for len(p.From) > most {
+	for len(p.From) > maxArrays {
 		acc := p.To[0]
-		if slices.Contains(p.From[most:], acc) {
+		if slices.Contains(p.From[maxArrays:], acc) {
 			acc = x.scratch.at(track, scratchSum) // it would be lost before its turn
 		}
-		one := kernels.Part{To: []cuda.Addr{acc}, From: p.From[:most], Bytes: p.Bytes, Where: p.Where}
-		if p.Scaled <= most {
+		one := kernels.Part{To: []cuda.Addr{acc}, From: p.From[:maxArrays], Bytes: p.Bytes, Where: p.Where}
+		if p.Scaled <= maxArrays {
 			one.Scaled, p.Scaled = p.Scaled, 0
 		} else {
-			p.Scaled -= most - 1
+			p.Scaled -= maxArrays - 1
 		}
 		if err := x.put(s, one, after); err != nil {
 			return err
 		}
-		p.From, after = append([]cuda.Addr{acc}, p.From[most:]...), true
+		p.From, after = append([]cuda.Addr{acc}, p.From[maxArrays:]...), true
 	}
-	for to := range slices.Chunk(p.To, most) {
+	for to := range slices.Chunk(p.To, maxArrays) {
 		p.To = to
 		if err := x.put(s, p, after); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (x *executor) add(s *lineup, p kernels.Part, track int) error {
 }
 
 // put lets a part be in the next launch, after all before where it needs their results.
-func (x *executor) put(s *lineup, p kernels.Part, after bool) (err error) {
+func (x *executor) put(s *stream, p kernels.Part, after bool) (err error) {
 	if after || !kernels.Fit(append(x.parts, p)) {
 		err = x.launch(s)
 	}
@@ -100,7 +100,7 @@ func (x *executor) put(s *lineup, p kernels.Part, after bool) (err error) {
 }
 
 // launch enqueues the parts that were added.
-func (x *executor) launch(s *lineup) error {
+func (x *executor) launch(s *stream) error {
 	if len(x.parts) == 0 {
 		return nil
 	}

@@ -14,16 +14,16 @@ import (
 type schedule struct {
 	plan    *plan.Plan
 	lanes   []lane
-	batches []batch // for one chunk of every lane, in the order in which they are enqueued
-	tracks  int     // of the rank
-	streams int     // of which batches may be on different ones
-	slots   Place   // where the smallest of them lie
+	batches []batch  // for one chunk of every lane, in the order in which they are enqueued
+	tracks  int      // of the rank
+	streams int      // of which batches may be on different ones
+	slots   Location // where the smallest of them lie
 }
 
 // batch is steps of the rank that are one launch: of one level, and all of them only send a chunk of
 // a buffer, or send nothing; or it is a single step of another kind.
 type batch struct {
-	steps  []todo
+	steps  []step
 	stream int
 }
 
@@ -42,19 +42,19 @@ type linkUses struct {
 	n, slots uint32
 }
 
-// todo is one fused step of the rank.
+// step is one fused step of the rank.
 //
 // All steps of all ranks have an order in which each comes after all that it waits for: chunk by chunk, and within one
 // by level, which is above the levels of all steps that it waits for. A rank enqueues its steps in that order. So even
 // where several of its streams are one queue of the device, or are one stream, the first operation in the device's
 // queue can be done, or waits for one that another rank has enqueued already, or will.
-type todo struct {
+type step struct {
 	plan.Fused
 	lane  int
 	track int // of the rank's tracks
 	level int
-	ins   []use   // for every operand, link -1 where it is a buffer
-	outs  []share // the slots that the value goes to
+	ins   []use    // for every operand, link -1 where it is a buffer
+	outs  []output // the slots that the value goes to
 }
 
 // use is the n-th use of a link per chunk, from 0 on. The payload
@@ -64,8 +64,8 @@ type use struct {
 	n, lenderN   uint32
 }
 
-// share is one slot that is written, and its readers: a value for several ranks that read it directly is written once.
-type share struct {
+// output is one slot that is written, and its readers: a value for several ranks that read it directly is written once.
+type output struct {
 	use
 	readers []use
 }
@@ -79,8 +79,8 @@ type runner struct {
 	level int // of the latest step
 }
 
-// line is the state of a link while order runs: the payloads sent and not received.
-type line struct {
+// fifo is the state of a link while order runs: the payloads sent and not received.
+type fifo struct {
 	link    int
 	sent    uint32
 	waiting []use  // payloads, oldest first
@@ -90,14 +90,14 @@ type line struct {
 	read    []int  // the highest level of those that were there, by slot filled
 }
 
-// sorter finds the order of one lane.
-type sorter struct {
+// scheduler finds the order of one lane.
+type scheduler struct {
 	l     *Layout
-	lines map[transport.Link]*line
+	fifos map[transport.Link]*fifo
 	of    func(plan.Link) transport.Link
 	lane  int
 	own   *lane
-	todo  []todo // of the rank
+	steps []step // of the rank
 }
 
 // schedule orders the steps of a plan.
@@ -105,11 +105,11 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 	s := schedule{plan: p}
 	linkOf := lanesOf(p)
 	for _, k := range p.Links() {
-		if l.links[l.find(linkOf(k))].place == InHost {
+		if l.links[l.find(linkOf(k))].location == InHost {
 			s.slots = InHost
 		}
 	}
-	var own []todo
+	var own []step
 	for i, share := range p.Shares() {
 		from := &p.Lanes[i]
 		one := lane{Share: share}
@@ -122,12 +122,12 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 			}
 			tracks = append(tracks, r)
 		}
-		o := sorter{l: l, lines: map[transport.Link]*line{}, of: linkOf, lane: i, own: &one}
+		o := scheduler{l: l, fifos: map[transport.Link]*fifo{}, of: linkOf, lane: i, own: &one}
 		if err := o.order(tracks); err != nil {
 			return s, fmt.Errorf("lane %d: %w", i, err)
 		}
 		s.lanes = append(s.lanes, one)
-		own = append(own, o.todo...)
+		own = append(own, o.steps...)
 	}
 	s.batch(own)
 	return s, nil
@@ -135,21 +135,21 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 
 // batch puts the rank's steps of a chunk into batches, and those onto streams: all steps of a track, and with it all
 // steps of a batch, are on one stream.
-func (s *schedule) batch(own []todo) {
-	slices.SortStableFunc(own, func(a, b todo) int { return cmp.Or(a.level-b.level, int(a.kind())-int(b.kind())) })
+func (s *schedule) batch(own []step) {
+	slices.SortStableFunc(own, func(a, b step) int { return cmp.Or(a.level-b.level, int(a.kind())-int(b.kind())) })
 	streams := numbers.Below(s.tracks) // by track: one that is on the same stream
-	for _, do := range own {
-		if n := len(s.batches) - 1; n >= 0 && s.batches[n].takes(&do) {
+	for _, st := range own {
+		if n := len(s.batches) - 1; n >= 0 && s.batches[n].fits(&st) {
 			with := streams[s.batches[n].steps[0].track]
-			for t, from := 0, streams[do.track]; t < len(streams); t++ {
+			for t, from := 0, streams[st.track]; t < len(streams); t++ {
 				if streams[t] == from {
 					streams[t] = with
 				}
 			}
-			s.batches[n].steps = append(s.batches[n].steps, do)
+			s.batches[n].steps = append(s.batches[n].steps, st)
 			continue
 		}
-		s.batches = append(s.batches, batch{steps: []todo{do}})
+		s.batches = append(s.batches, batch{steps: []step{st}})
 	}
 	used := slices.Compact(slices.Sorted(slices.Values(streams)))
 	for i := range s.batches {
@@ -159,18 +159,18 @@ func (s *schedule) batch(own []todo) {
 	s.streams = len(used)
 }
 
-// takes reports whether a step of the same lane or another may be done with those of b.
-func (b *batch) takes(do *todo) bool {
+// fits reports whether a step of the same lane or another may be done with those of b.
+func (b *batch) fits(st *step) bool {
 	first := &b.steps[0]
-	return first.level == do.level && first.kind() == do.kind() && do.kind() != computes
+	return first.level == st.level && first.kind() == st.kind() && st.kind() != computes
 }
 
 // kind returns the sort of work of a step.
-func (do *todo) kind() kind {
+func (st *step) kind() kind {
 	switch {
-	case do.IsBuffer() && do.Dst == plan.None:
+	case st.IsBuffer() && st.Dst == plan.None:
 		return sends
-	case len(do.To) == 0:
+	case len(st.To) == 0:
 		return receives
 	}
 	return computes
@@ -187,7 +187,7 @@ const (
 
 // order takes all tracks through one chunk, one step of each in turn, and notes
 // those of the rank. Between chunks of this order all links are empty.
-func (o *sorter) order(tracks []runner) error {
+func (o *scheduler) order(tracks []runner) error {
 	for {
 		moved, left := false, -1
 		for i := range tracks {
@@ -199,7 +199,7 @@ func (o *sorter) order(tracks []runner) error {
 				left = i
 				continue
 			}
-			o.step(t)
+			o.advance(t)
 			moved = true
 		}
 		if moved {
@@ -214,39 +214,39 @@ func (o *sorter) order(tracks []runner) error {
 	}
 }
 
-// line returns the link between two ranks.
-func (o *sorter) line(src, dst int32) *line {
+// fifo returns the link between two ranks.
+func (o *scheduler) fifo(src, dst int32) *fifo {
 	k := o.of(plan.Link{Lane: o.lane, Src: int(src), Dst: int(dst)})
-	ln := o.lines[k]
+	ln := o.fifos[k]
 	if ln == nil {
-		ln = &line{link: o.l.find(k)}
-		o.lines[k] = ln
+		ln = &fifo{link: o.l.find(k)}
+		o.fifos[k] = ln
 	}
 	return ln
 }
 
-// groups splits the receivers of a step by the slot that they read: one in each place for all
-// that read it there, but one for each whose own it is or that it is relayed to.
-func (o *sorter) groups(t *runner, s *plan.Fused) [][]*line {
-	var all [][]*line
+// groups splits the receivers of a step by the slot that they read: one in each location for all
+// that read it there, but one for each that has it in its own memory, or gets it over the network.
+func (o *scheduler) groups(t *runner, s *plan.Fused) [][]*fifo {
+	var all [][]*fifo
 	for _, to := range s.To {
-		ln := o.line(int32(t.rank), to.To)
-		p := o.l.links[ln.link].place
-		i := slices.IndexFunc(all, func(g []*line) bool { return p <= InHost && o.l.links[g[0].link].place == p })
+		ln := o.fifo(int32(t.rank), to.To)
+		p := o.l.links[ln.link].location
+		i := slices.IndexFunc(all, func(g []*fifo) bool { return p <= InHost && o.l.links[g[0].link].location == p })
 		if i >= 0 {
 			all[i] = append(all[i], ln)
 			continue
 		}
-		all = append(all, []*line{ln})
+		all = append(all, []*fifo{ln})
 	}
 	return all
 }
 
 // ready reports whether the next step of t can be taken.
-func (o *sorter) ready(t *runner) bool {
+func (o *scheduler) ready(t *runner) bool {
 	s := &t.steps[t.next]
 	for _, a := range s.Args {
-		if a.Received() && len(o.line(a.From, int32(t.rank)).waiting) == 0 {
+		if a.Received() && len(o.fifo(a.From, int32(t.rank)).waiting) == 0 {
 			return false
 		}
 	}
@@ -258,29 +258,29 @@ func (o *sorter) ready(t *runner) bool {
 	return true
 }
 
-// step takes the next step of t.
-func (o *sorter) step(t *runner) {
+// advance takes the next step of t.
+func (o *scheduler) advance(t *runner) {
 	s := t.steps[t.next]
 	t.next++
 	groups := o.groups(t, &s)
 	t.level = o.level(t, &s, groups)
-	do := todo{Fused: s, lane: o.lane, track: t.track, level: t.level}
+	st := step{Fused: s, lane: o.lane, track: t.track, level: t.level}
 	for _, a := range s.Args {
 		u := use{link: -1}
 		if a.Received() {
-			ln := o.line(a.From, int32(t.rank))
+			ln := o.fifo(a.From, int32(t.rank))
 			u, ln.waiting, ln.levels = ln.waiting[0], ln.waiting[1:], ln.levels[1:]
 			lender := o.byIndex(u.lender)
 			lender.unread[u.lenderN]--
 			lender.read[u.lenderN] = max(lender.read[u.lenderN], t.level)
 		}
-		do.ins = append(do.ins, u)
+		st.ins = append(st.ins, u)
 	}
 	for _, g := range groups {
 		first := g[0]
 		seen := o.l.links[first.link].seen
 		seen[t.rank] = true
-		out := share{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written}}
+		out := output{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written}}
 		for _, ln := range g {
 			u := use{link: ln.link, n: ln.sent, lender: first.link, lenderN: first.written}
 			ln.sent++
@@ -290,19 +290,19 @@ func (o *sorter) step(t *runner) {
 		}
 		first.written++
 		first.unread, first.read = append(first.unread, len(g)), append(first.read, 0)
-		do.outs = append(do.outs, out)
+		st.outs = append(st.outs, out)
 	}
 	if t.rank == o.l.rank {
-		o.todo = append(o.todo, do)
+		o.steps = append(o.steps, st)
 	}
 }
 
 // level returns the level of the next step of t, which is s.
-func (o *sorter) level(t *runner, s *plan.Fused, groups [][]*line) int {
+func (o *scheduler) level(t *runner, s *plan.Fused, groups [][]*fifo) int {
 	after := t.level
 	for _, a := range s.Args {
 		if a.Received() {
-			after = max(after, o.line(a.From, int32(t.rank)).levels[0])
+			after = max(after, o.fifo(a.From, int32(t.rank)).levels[0])
 		}
 	}
 	for _, g := range groups {
@@ -313,11 +313,11 @@ func (o *sorter) level(t *runner, s *plan.Fused, groups [][]*line) int {
 	return after + 1
 }
 
-func (o *sorter) byIndex(i int) *line { return o.lines[o.l.links[i].Link] }
+func (o *scheduler) byIndex(i int) *fifo { return o.fifos[o.l.links[i].Link] }
 
 // count notes how often every link is used in all.
-func (o *sorter) count() {
-	for _, ln := range o.lines {
+func (o *scheduler) count() {
+	for _, ln := range o.fifos {
 		o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})
 	}
 }

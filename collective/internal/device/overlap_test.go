@@ -33,9 +33,9 @@ func TestOverlap(t *testing.T) {
 	plans := []*plan.Plan{mustPlan(t)(plan.Direct(plan.Broadcast, 2, 0, plan.Single))}
 	m := start(t, plans, how{slots: slots, slotBytes: bytes, hosts: func(r int) int { return r }})
 	g := m.groups[0]
-	link := g.relay.out.links[0]
-	stuck := &stuckSender{Sender: g.relay.ends[link].sender}
-	g.relay.ends[link].sender = stuck
+	link := g.proxy.out.links[0]
+	stuck := &stuckSender{Sender: g.proxy.ends[link].sender}
+	g.proxy.ends[link].sender = stuck
 	streams := make([]*cuda.Stream, 2)
 	m.each(func(r int) error {
 		s, err := m.devices[r].NewStream()

@@ -93,7 +93,7 @@ func TestFinalsShareALaunch(t *testing.T) {
 	}
 	for r := range n {
 		l, err := NewLayout(Shape{Plans: []*plan.Plan{p}, Slots: 4, SlotBytes: 4096,
-			Place: func(src, dst int) Place { return InDevice }}, r)
+			Location: func(src, dst int) Location { return InDevice }}, r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,25 +9,25 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// step enqueues the work of a batch's steps for chunk j, for lanes that have that chunk: wait until all links are
+// runBatch enqueues the work of a batch's steps for chunk j, for lanes that have that chunk: wait until all links are
 // ready, move, signal the other ends.
-func (x *executor) step(s *lineup, steps []todo, j uint32) error {
-	x.now, x.signals = x.now[:0], x.signals[:0]
+func (x *executor) runBatch(s *stream, steps []step, j uint32) error {
+	x.active, x.signals = x.active[:0], x.signals[:0]
 	for i := range steps {
 		if int(j) < x.spans[steps[i].lane].Chunks {
-			x.now = append(x.now, &steps[i])
+			x.active = append(x.active, &steps[i])
 		}
 	}
-	if len(x.now) == 0 {
+	if len(x.active) == 0 {
 		return nil
 	}
 	if err := x.pace(s); err != nil {
 		return err
 	}
-	for _, do := range x.now {
-		x.awaitArrivals(do, j)
-		for i := range do.outs {
-			x.awaitRoom(&do.outs[i], j)
+	for _, st := range x.active {
+		x.awaitArrivals(st, j)
+		for i := range st.outs {
+			x.awaitRoom(&st.outs[i], j)
 		}
 	}
 	err := x.send(s)
@@ -35,15 +35,15 @@ func (x *executor) step(s *lineup, steps []todo, j uint32) error {
 		err = x.move(s, j)
 	}
 	x.fill(j)
-	for _, do := range x.now {
-		x.release(do, j)
+	for _, st := range x.active {
+		x.release(st, j)
 	}
 	x.awaitNextRoom(j + 1)
 	if err == nil {
 		err = x.send(s)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", describe(x.now), err)
+		return fmt.Errorf("%s: %w", describe(x.active), err)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (x *executor) await(link int, isReleased bool, value uint32) {
 }
 
 // send puts the signals into s, as many at a time as the driver takes.
-func (x *executor) send(s *lineup) error {
+func (x *executor) send(s *stream) error {
 	for part := range slices.Chunk(x.signals, cuda.MaxMemOps) {
 		if err := x.memOps(s.Stream, part); err != nil {
 			return err
@@ -74,9 +74,9 @@ func (x *executor) send(s *lineup) error {
 }
 
 // awaitArrivals waits for all payloads that the step receives.
-func (x *executor) awaitArrivals(do *todo, j uint32) {
-	for i := range do.ins {
-		if u := &do.ins[i]; u.link >= 0 {
+func (x *executor) awaitArrivals(st *step, j uint32) {
+	for i := range st.ins {
+		if u := &st.ins[i]; u.link >= 0 {
 			_, filled, _ := x.links.seqs(u, j)
 			x.await(u.lender, false, filled)
 		}
@@ -84,9 +84,9 @@ func (x *executor) awaitArrivals(do *todo, j uint32) {
 }
 
 // release signals that they have been read.
-func (x *executor) release(do *todo, j uint32) {
-	for i := range do.ins {
-		if u := &do.ins[i]; u.link >= 0 {
+func (x *executor) release(st *step, j uint32) {
+	for i := range st.ins {
+		if u := &st.ins[i]; u.link >= 0 {
 			count, _, _ := x.links.seqs(u, j)
 			x.signal(u.link, true, count)
 		}
@@ -94,7 +94,7 @@ func (x *executor) release(do *todo, j uint32) {
 }
 
 // awaitRoom waits for the releases that must precede the filling of out's slot.
-func (x *executor) awaitRoom(out *share, j uint32) {
+func (x *executor) awaitRoom(out *output, j uint32) {
 	_, _, slot := x.links.seqs(&out.use, j)
 	for _, r := range x.links.states[out.lender].filled[slot] {
 		if k := &x.links.states[r.link]; int32(r.value-k.waited) > 0 {
@@ -108,11 +108,11 @@ func (x *executor) awaitRoom(out *share, j uint32) {
 // work, so that the steps need not wait again. It does so only where the payloads to release were sent two chunks
 // before: the work that a stream waits for must come before all work that others enqueue meanwhile.
 func (x *executor) awaitNextRoom(j uint32) {
-	for _, do := range x.now {
-		for i := range do.outs {
-			out := &do.outs[i]
+	for _, st := range x.active {
+		for i := range st.outs {
+			out := &st.outs[i]
 			each := x.links.states[out.lender].each.slots
-			if int(j) < x.spans[do.lane].Chunks && 2*each <= uint32(x.links.layout.Slots) {
+			if int(j) < x.spans[st.lane].Chunks && 2*each <= uint32(x.links.layout.Slots) {
 				x.awaitRoom(out, j)
 			}
 		}
@@ -121,15 +121,15 @@ func (x *executor) awaitNextRoom(j uint32) {
 
 // fill signals that the slots of the steps are filled, and notes the readers that have to release them.
 func (x *executor) fill(j uint32) {
-	for _, do := range x.now {
-		for i := range do.outs {
-			out := &do.outs[i]
+	for _, st := range x.active {
+		for i := range st.outs {
+			out := &st.outs[i]
 			_, filled, slot := x.links.seqs(&out.use, j)
 			readers := &x.links.states[out.lender].filled[slot]
 			*readers = (*readers)[:0]
 			for k := range out.readers {
 				count, _, _ := x.links.seqs(&out.readers[k], j)
-				*readers = append(*readers, reading{link: out.readers[k].link, value: count})
+				*readers = append(*readers, reader{link: out.readers[k].link, value: count})
 			}
 			x.signal(out.lender, false, filled)
 		}
@@ -137,28 +137,28 @@ func (x *executor) fill(j uint32) {
 }
 
 // buffer is where the chunk at byte at of a part of a buffer lies.
-func (x *executor) buffer(do *todo, b plan.Buf, part, at int) cuda.Addr {
+func (x *executor) buffer(st *step, b plan.Buf, part, at int) cuda.Addr {
 	base := x.call.In
 	switch b {
 	case plan.Out:
 		base = x.call.Out
 	case plan.Tmp:
-		return x.scratch.at(do.track, scratchTmp)
+		return x.scratch.at(st.track, scratchTmp)
 	}
 	return base + cuda.Addr(int64(part)*int64(x.call.Header.Count)*int64(x.call.DType.Size())+int64(at))
 }
 
 // describe names steps in an error.
-func describe(steps []*todo) string {
+func describe(steps []*step) string {
 	text := ""
-	for _, do := range steps {
-		text += fmt.Sprintf("step of lane %d", do.lane)
-		for _, a := range do.Args {
+	for _, st := range steps {
+		text += fmt.Sprintf("step of lane %d", st.lane)
+		for _, a := range st.Args {
 			if a.Received() {
 				text += fmt.Sprintf(" from rank %d", a.From)
 			}
 		}
-		for _, to := range do.To {
+		for _, to := range st.To {
 			text += fmt.Sprintf(" to rank %d", to.To)
 		}
 		text += ", "

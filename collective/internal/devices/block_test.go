@@ -3,7 +3,7 @@ package devices
 import "testing"
 
 func testBlock(flags, ranks int) *block {
-	b := &block{Flags: flags, Given: make([]int64, ranks)}
+	b := &block{Flags: flags, SlotBytes: make([]int64, ranks)}
 	b.Mem = make([]byte, b.bytes()) // as large as that it is aligned
 	return b
 }

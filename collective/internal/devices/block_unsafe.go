@@ -13,13 +13,13 @@ import (
 
 // block is the host memory that the ranks of one host share in addition to their devices: the flags of
 // collective/internal/device, then for each of them its latest calls and its stage of leaving, and then the slots that
-// each gives, from a page on; and the messages that each notes. It is zero at first.
+// each allocates, from a page on; and the messages that each notes. It is zero at first.
 type block struct {
-	Mem   []byte
-	Flags int     // bytes of it at the beginning
-	Given []int64 // bytes of slots, by rank of the host
-	local []int   // the ranks of the host, rising: those that share memory with this one
-	mine  int     // which of them this one is
+	Mem       []byte
+	Flags     int     // bytes of it at the beginning
+	SlotBytes []int64 // of all slots that a rank allocates, by rank of the host
+	local     []int   // the ranks of the host, rising: those that share memory with this one
+	mine      int     // which of them this one is
 
 	Endpoint   transport.Endpoint
 	own        []byte             // on the rank that has allocated it: the memory to free
@@ -32,17 +32,19 @@ const (
 	blockGrain = 4096
 )
 
-// slotsAt is where the slots begin that the i-th rank of the host gives; behind all there are the notes.
+// slotsAt is where the slots begin that the i-th rank of the host allocates; behind all there are the notes.
 func (b *block) slotsAt(i int) int {
-	at := (b.Flags + len(b.Given)*rankBytes + blockGrain - 1) &^ (blockGrain - 1)
-	for _, n := range b.Given[:i] {
+	at := (b.Flags + len(b.SlotBytes)*rankBytes + blockGrain - 1) &^ (blockGrain - 1)
+	for _, n := range b.SlotBytes[:i] {
 		at += int(n)
 	}
 	return at
 }
 
 // bytes is the size of the block.
-func (b *block) bytes() int { return b.slotsAt(len(b.Given)) + len(b.Given)*len(b.Given)*noteBytes }
+func (b *block) bytes() int {
+	return b.slotsAt(len(b.SlotBytes)) + len(b.SlotBytes)*len(b.SlotBytes)*noteBytes
+}
 
 // calls returns the latest calls of the i-th rank of the host.
 func (b *block) calls(i int) call.SharedLog {
@@ -71,18 +73,18 @@ const (
 
 // alloc allocates the block, on the first of the ranks that share it, and
 // returns where the others find it.
-func (b *block) alloc() (place int, err error) {
+func (b *block) alloc() (offset int, err error) {
 	n := b.bytes()
 	if b.own, err = b.Endpoint.Alloc(n); err != nil {
 		return 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
 	}
-	place, _ = b.Endpoint.Offset(b.own)
-	return place, nil
+	offset, _ = b.Endpoint.Offset(b.own)
+	return offset, nil
 }
 
-// attach lets this rank see the block that lies at place in the first rank's memory, and its device all but slots.
-func (b *block) attach(dev *cuda.Device, first, place int) error {
-	mem, err := b.Endpoint.View(first, place, b.bytes())
+// attach maps the block, which lies at an offset of the first rank's memory, and registers all but slots.
+func (b *block) attach(dev *cuda.Device, first, offset int) error {
+	mem, err := b.Endpoint.View(first, offset, b.bytes())
 	if err != nil {
 		return err
 	}

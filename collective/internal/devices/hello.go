@@ -16,11 +16,11 @@ type hello struct {
 	Probe  peers.Probe
 }
 
-// checkPlaces checks the places that ranks report for the slots of their links, by receiver and sender.
-func checkPlaces(all [][]device.Place) error {
+// checkLocations checks the locations that ranks report for the slots of their links, by receiver and sender.
+func checkLocations(all [][]device.Location) error {
 	for r, of := range all {
-		if len(of) != len(all) || of[r] != device.Relayed || slices.Min(of) < 0 || slices.Max(of) > device.Relayed {
-			return fmt.Errorf("rank %d says that slots of its links are in the places %v", r, of)
+		if len(of) != len(all) || of[r] != device.Network || slices.Min(of) < 0 || slices.Max(of) > device.Network {
+			return fmt.Errorf("rank %d reports %v as the locations of the slots of its links", r, of)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func FuzzDeviceMessages(f *testing.F) {
 	for _, v := range []any{
 		hello{Host: 1, Device: "GPU-0", Memory: 1 << 30,
 			Probe: peers.Probe{Memory: offer, Seed: 9}},
-		[]device.Place{device.Relayed, device.InDevice, device.InHost, device.InReader},
+		[]device.Location{device.Network, device.InDevice, device.InHost, device.InReader},
 		offering{Staging: offer, Block: 4096},
 	} {
 		f.Add(strict.Marshal(v))
@@ -33,12 +33,12 @@ func FuzzDeviceMessages(f *testing.F) {
 		if strict.Unmarshal(data, &share) == nil {
 			within(t, &share.Staging, 4096)
 		}
-		var of []device.Place
+		var of []device.Location
 		if strict.Unmarshal(data, &of) == nil {
-			err := checkPlaces([][]device.Place{of, {device.InHost, device.Relayed}})
+			err := checkLocations([][]device.Location{of, {device.InHost, device.Network}})
 			for _, p := range of {
-				if err == nil && (len(of) != 2 || p < device.InDevice || p > device.Relayed) {
-					t.Errorf("places %v", of)
+				if err == nil && (len(of) != 2 || p < device.InDevice || p > device.Network) {
+					t.Errorf("locations %v", of)
 				}
 			}
 		}

@@ -66,7 +66,7 @@ const noteBytes = 2*call.SharedLogBytes + blockLine
 
 // notes returns the notes of the i-th rank of the host about messages to and from the j-th.
 func (b *block) notes(i, j int) notes {
-	at := b.slotsAt(len(b.Given)) + (i*len(b.Given)+j)*noteBytes
+	at := b.slotsAt(len(b.SlotBytes)) + (i*len(b.SlotBytes)+j)*noteBytes
 	return words(b.Mem[at:][:noteBytes])
 }
 

@@ -33,8 +33,8 @@ type opening struct {
 	layout *device.Layout
 	shared []offering
 
-	slots []cuda.Addr        // by link: where this rank's device sees them
-	relay transport.Endpoint // nil where no link is relayed
+	slots   []cuda.Addr        // by link: where this rank's device sees them
+	network transport.Endpoint // nil where there is no network link
 }
 
 // Open opens the device of every rank of a communicator, which is claimed. w is a World of the same ranks, whose
@@ -85,7 +85,7 @@ func (o *opening) meet() (err error) {
 			h.Probe = o.check.Probe
 		}
 	}
-	if o.all, err = swap(o.ctx, o.w, h, err); err != nil {
+	if o.all, err = exchange(o.ctx, o.w, h, err); err != nil {
 		return err
 	}
 	for r, h := range o.all {
@@ -99,7 +99,7 @@ func (o *opening) meet() (err error) {
 // tryPeers determines which devices read which others' memory, by trying it.
 func (o *opening) tryPeers() error {
 	d := o.session
-	why, mine := make([]string, d.c.Size), slices.Repeat([]device.Place{device.Relayed}, d.c.Size)
+	why, mine := make([]string, d.c.Size), slices.Repeat([]device.Location{device.Network}, d.c.Size)
 	hung := o.ctx.Err()
 	for _, r := range d.block.local {
 		if r == d.c.Rank || hung != nil {
@@ -118,12 +118,12 @@ func (o *opening) tryPeers() error {
 			mine[r] = device.InDevice
 		}
 	}
-	all, err := swap(o.ctx, o.w, why, hung)
+	all, err := exchange(o.ctx, o.w, why, hung)
 	if err != nil {
 		return err
 	}
-	for r, place := range mine {
-		if place == device.InDevice && o.linked(r, gpu.KindPush) && o.check.Arrived(o.ctx, &o.all[r].Probe, r) == nil {
+	for r, location := range mine {
+		if location == device.InDevice && o.linked(r, gpu.KindPush) && o.check.Arrived(o.ctx, &o.all[r].Probe, r) == nil {
 			mine[r] = device.InReader // as the rank has written there, and that was quicker
 		}
 	}
@@ -131,8 +131,8 @@ func (o *opening) tryPeers() error {
 	// will soon wait for this rank's first call.
 	closed := o.check.Close()
 	o.check = nil
-	if d.Places, err = swap(o.ctx, o.w, mine, cmp.Or(o.ctx.Err(), closed)); err == nil {
-		err = checkPlaces(d.Places)
+	if d.Locations, err = exchange(o.ctx, o.w, mine, cmp.Or(o.ctx.Err(), closed)); err == nil {
+		err = checkLocations(d.Locations)
 	}
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (o *opening) plan() error {
 		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", setup.ErrArgument, d.Graph.Ranks,
 			c.Size)
 	}
-	if _, err := swap(o.ctx, o.w, struct{}{}, failed); err != nil {
+	if _, err := exchange(o.ctx, o.w, struct{}{}, failed); err != nil {
 		return err
 	}
 	options := c.Config.Planning
@@ -165,7 +165,7 @@ func (o *opening) plan() error {
 		d.Given = options.Given
 	}
 	mine, err := o.layOut(planner.Machine{Device: true, StagingBytes: stagingBytes(o.all)}, options)
-	all, err := swap(o.ctx, o.w, mine, err)
+	all, err := exchange(o.ctx, o.w, mine, err)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 	slots, slotBytes := d.Plans.Planner.Site.Slots()
 	o.layout, err = device.NewLayout(device.Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
 		Messages: d.Plans.Planner.Site.HasPairs(),
-		Place:    func(src, dst int) device.Place { return d.Places[dst][src] }}, d.c.Rank)
+		Location: func(src, dst int) device.Location { return d.Locations[dst][src] }}, d.c.Rank)
 	if err != nil {
 		return mine, err
 	}
@@ -195,7 +195,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 	for _, p := range plans {
 		fmt.Fprintln(digest, p.Digest())
 	}
-	fmt.Fprintln(digest, slots, o.layout.SlotBytes, o.layout.HostBytes, d.Places)
+	fmt.Fprintln(digest, slots, o.layout.SlotBytes, o.layout.HostBytes, d.Locations)
 	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
@@ -211,9 +211,9 @@ func (o *opening) share() (err error) {
 	var mine offering
 	d.block.Flags = o.layout.FlagBytes()
 	for _, r := range d.block.local {
-		d.block.Given = append(d.block.Given, o.layout.Given[device.InHost][r])
+		d.block.SlotBytes = append(d.block.SlotBytes, o.layout.Owned[device.InHost][r])
 	}
-	if n := o.layout.Given[device.InDevice][d.c.Rank]; n > 0 {
+	if n := o.layout.Owned[device.InDevice][d.c.Rank]; n > 0 {
 		if d.staging, err = peers.AllocBlocks(d.Device, n); err == nil {
 			mine.Staging, err = peers.OfferOf(d.Device, d.staging.Addr())
 		}
@@ -221,7 +221,7 @@ func (o *opening) share() (err error) {
 	if err == nil && d.block.mine == 0 {
 		mine.Block, err = d.block.alloc()
 	}
-	o.shared, err = swap(o.ctx, o.w, mine, err)
+	o.shared, err = exchange(o.ctx, o.w, mine, err)
 	return err
 }
 
@@ -233,28 +233,28 @@ func (o *opening) attach() error {
 	staging := make([]cuda.Addr, d.c.Size) // by rank: where the device sees it
 	staging[d.c.Rank] = d.staging.Addr()
 	if err == nil {
-		o.slots, err = o.layout.Addresses(func(p device.Place, giver, at, n int) (cuda.Addr, error) {
+		o.slots, err = o.layout.Addresses(func(p device.Location, owner, at, n int) (cuda.Addr, error) {
 			if p == device.InHost {
-				at += d.block.slotsAt(slices.Index(d.block.local, giver))
+				at += d.block.slotsAt(slices.Index(d.block.local, owner))
 				return d.block.register(d.Device, at, at+n)
 			}
-			if staging[giver] == 0 {
+			if staging[owner] == 0 {
 				var err error
-				if staging[giver], err = o.mapStaging(giver); err != nil {
+				if staging[owner], err = o.mapStaging(owner); err != nil {
 					return 0, err
 				}
 			}
-			return staging[giver] + cuda.Addr(at), nil
+			return staging[owner] + cuda.Addr(at), nil
 		})
 	}
-	_, err = swap(o.ctx, o.w, struct{}{}, err)
+	_, err = exchange(o.ctx, o.w, struct{}{}, err)
 	return err
 }
 
 // mapStaging maps the staging memory of rank r.
 func (o *opening) mapStaging(r int) (cuda.Addr, error) {
 	d := o.session
-	at, m, err := o.shared[r].Staging.Open(d.Device, o.layout.Given[device.InDevice][r])
+	at, m, err := o.shared[r].Staging.Open(d.Device, o.layout.Owned[device.InDevice][r])
 	if err != nil {
 		return 0, fmt.Errorf("staging memory of rank %d: %w", r, err)
 	}
@@ -262,10 +262,10 @@ func (o *opening) mapStaging(r int) (cuda.Addr, error) {
 	return at, nil
 }
 
-// connect opens the links that are relayed.
+// connect opens the network links.
 func (o *opening) connect() error {
 	d := o.session
-	if !o.layout.Relays() {
+	if !o.layout.UsesNetwork() {
 		return nil
 	}
 	ep, err := d.links.Open(o.ctx, "opening the devices", "devices", transport.Layout{
@@ -274,7 +274,7 @@ func (o *opening) connect() error {
 	if err != nil {
 		return fmt.Errorf("links through the hosts: %w", err)
 	}
-	o.relay = ep
+	o.network = ep
 	return nil
 }
 
@@ -286,13 +286,13 @@ func (o *opening) start() error {
 		Layout: o.layout, Device: d.Device, Kernels: d.kernels, Slots: o.slots,
 		Near:  func(rank int) bool { return o.all[rank].Device == o.all[d.c.Rank].Device },
 		Flags: d.block.Mem[:d.block.Flags], FlagsAddr: d.block.Addr(),
-		Endpoint: o.relay, Failed: d.groupFailed, Look: d.watch,
+		Endpoint: o.network, Failed: d.groupFailed, Watch: d.watch,
 	})
-	if err == nil && d.group.Alone != nil && d.c.World.Setting("verbose") != "" {
+	if err == nil && d.group.NoStreams != nil && d.c.World.Setting("verbose") != "" {
 		d.c.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", d.c.Rank,
-			d.group.Alone))
+			d.group.NoStreams))
 	}
-	_, err = swap(o.ctx, o.w, struct{}{}, err)
+	_, err = exchange(o.ctx, o.w, struct{}{}, err)
 	return err
 }
 
@@ -301,8 +301,8 @@ func (d *Session) explain(l *device.Layout) string {
 	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, %d in host memory; on rank %d "+
 		"%.1f MiB of device memory, %.1f MiB of the host's pinned\n", d.c.Size, d.Device.Name(), l.Slots, l.SlotBytes,
-		l.HostBytes, d.c.Rank, mib(l.Given[device.InDevice][d.c.Rank]),
-		mib(l.Seen[device.InHost][d.c.Rank]+l.Seen[device.Relayed][d.c.Rank]))
+		l.HostBytes, d.c.Rank, mib(l.Owned[device.InDevice][d.c.Rank]),
+		mib(l.Seen[device.InHost][d.c.Rank]+l.Seen[device.Network][d.c.Rank]))
 	if d.c.Size == 1 {
 		return text
 	}

@@ -36,11 +36,11 @@ type Session struct {
 	links  Links
 	Device *cuda.Device
 
-	Graph  *topo.Graph
-	Places [][]device.Place    // of the slots of links, by receiver and sender
-	Given  *planner.ChosenPlan // the communicator's, for devices; nil: there is none
-	Plans  *setup.Plans
-	group  *device.Group
+	Graph     *topo.Graph
+	Locations [][]device.Location // of the slots of links, by receiver and sender
+	Given     *planner.ChosenPlan // the communicator's, for devices; nil: there is none
+	Plans     *setup.Plans
+	group     *device.Group
 
 	kernels *kernels.Set
 	staging cuda.Slice[uint8]

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// swap is agree.Exchange at a step of opening the devices.
-func swap[T any](ctx context.Context, w setup.World, mine T, failed error) ([]T, error) {
+// exchange is agree.Exchange at a step of opening the devices.
+func exchange[T any](ctx context.Context, w setup.World, mine T, failed error) ([]T, error) {
 	all, err := agree.Exchange(ctx, w.AllGather, w.Size(), nil, mine, failed)
 	return all, deviceError("opening the devices", err)
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// relay moves the payloads of relayed links between pinned memory and a
+// proxy moves the payloads of network links between pinned memory and a
 // transport: one goroutine sends, one receives.
-type relay struct {
+type proxy struct {
 	g    *Group
 	out  queue
 	in   queue
 	ends []end // by link
 }
 
-// end is this rank's end of a relayed link.
+// end is this rank's end of a network link.
 type end struct {
 	sender   transport.Sender
 	receiver transport.Receiver
 	peer     int
-	queue    *queue // its direction, nil where the link is another rank's
-	jobs     []job  // under way, oldest first; the queue's mutex guards it
+	queue    *queue    // its direction, nil where the link is another rank's
+	ops      []proxyOp // under way, oldest first; the queue's mutex guards it
 	done     uint32
 	moved    atomic.Int64 // when the latest payload was, in Unix nanoseconds
 }
 
-// job is the part of a call that moves over a link: each payloads per chunk.
-type job struct {
+// proxyOp is the part of a call that moves over a link: each payloads per chunk.
+type proxyOp struct {
 	header call.Header
 	span   plan.Span
 	each   uint32
@@ -47,7 +47,7 @@ type queue struct {
 	wake  chan struct{}
 }
 
-// Mismatch reports that two ranks with a relayed link made different calls.
+// Mismatch reports that two ranks with a network link made different calls.
 type Mismatch struct {
 	Peer         int
 	Theirs, Mine call.Header
@@ -58,13 +58,13 @@ func (m *Mismatch) Error() string {
 	return fmt.Sprintf("device: rank %d sent a chunk of call %+v where one of call %+v belongs", m.Peer, m.Theirs, m.Mine)
 }
 
-// newRelay looks up the ends of this rank's relayed links; nil where there are none.
-func newRelay(g *Group) (*relay, error) {
-	r := &relay{g: g, ends: make([]end, len(g.links.states))}
+// newProxy looks up the ends of this rank's network links; nil where there are none.
+func newProxy(g *Group) (*proxy, error) {
+	r := &proxy{g: g, ends: make([]end, len(g.links.states))}
 	r.out.wake, r.in.wake = make(chan struct{}, 1), make(chan struct{}, 1)
 	for i := range g.cfg.Layout.links {
 		k := &g.cfg.Layout.links[i]
-		if k.place != Relayed {
+		if k.location != Network {
 			continue
 		}
 		e := &r.ends[i]
@@ -81,7 +81,7 @@ func newRelay(g *Group) (*relay, error) {
 			r.in.links = append(r.in.links, i)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("relayed link of lane %d with rank %d: %w", k.Lane, e.peer, err)
+			return nil, fmt.Errorf("network link of lane %d with rank %d: %w", k.Lane, e.peer, err)
 		}
 	}
 	if len(r.out.links)+len(r.in.links) == 0 {
@@ -90,39 +90,39 @@ func newRelay(g *Group) (*relay, error) {
 	return r, nil
 }
 
-// start begins to relay. The goroutines end when the Group is closed or fails.
-func (r *relay) start() {
+// start begins to move payloads. The goroutines end when the Group is closed or fails.
+func (r *proxy) start() {
 	r.g.workers.Go(func() { r.serve(&r.out, r.send) })
 	r.g.workers.Go(func() { r.serve(&r.in, r.receive) })
 }
 
-// expect passes the next job to the goroutine of link.
-func (r *relay) expect(link int, j job) {
+// expect passes the next operation to the goroutine of link.
+func (r *proxy) expect(link int, j proxyOp) {
 	e := &r.ends[link]
 	if e.queue == nil {
 		return
 	}
 	e.queue.mu.Lock()
-	e.jobs = append(e.jobs, j)
+	e.ops = append(e.ops, j)
 	e.queue.mu.Unlock()
-	e.queue.rouse()
+	e.queue.wakeUp()
 }
 
-func (q *queue) rouse() {
+func (q *queue) wakeUp() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// rouse lets both goroutines look around.
-func (r *relay) rouse() {
-	r.out.rouse()
-	r.in.rouse()
+// wakeUp lets both goroutines look for work.
+func (r *proxy) wakeUp() {
+	r.out.wakeUp()
+	r.in.wakeUp()
 }
 
 // serve moves payloads with move, one of a link at a time. It polls while something is under way, and else sleeps.
-func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
+func (r *proxy) serve(q *queue, move func(link int, j *proxyOp) (bool, error)) {
 	idle := backoff.Wait{Max: 500 * time.Microsecond}
 	for r.g.Err() == nil {
 		busy, moved := false, false
@@ -153,7 +153,7 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 	}
 }
 
-// LinkError reports that a relayed link has failed, and the cause: the error of the Endpoint, or a *Mismatch.
+// LinkError reports that a network link has failed, and the cause: the error of the Endpoint, or a *Mismatch.
 type LinkError struct {
 	Rank, Peer int
 	Err        error
@@ -161,7 +161,7 @@ type LinkError struct {
 
 // Error names both ranks.
 func (e *LinkError) Error() string {
-	return fmt.Sprintf("device: rank %d: relaying with rank %d: %v", e.Rank, e.Peer, e.Err)
+	return fmt.Sprintf("device: rank %d: network link with rank %d: %v", e.Rank, e.Peer, e.Err)
 }
 
 // Unwrap returns the reason.
@@ -175,14 +175,14 @@ type EndpointFault struct{ transport.Fault }
 func (f *EndpointFault) Error() string { return "device: " + f.Text }
 
 // one moves a payload of link, if one is due and can be.
-func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error)) (due, moved bool, err error) {
+func (r *proxy) one(q *queue, link int, move func(link int, j *proxyOp) (bool, error)) (due, moved bool, err error) {
 	e := &r.ends[link]
 	q.mu.Lock()
-	if len(e.jobs) == 0 {
+	if len(e.ops) == 0 {
 		q.mu.Unlock()
 		return false, false, nil
 	}
-	j := e.jobs[0]
+	j := e.ops[0]
 	q.mu.Unlock()
 	if moved, err = move(link, &j); !moved {
 		return true, false, err
@@ -190,14 +190,14 @@ func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error
 	e.moved.Store(time.Now().UnixNano())
 	if e.done++; e.done-j.first == j.each*uint32(j.span.Chunks) {
 		q.mu.Lock()
-		e.jobs = append(e.jobs[:0], e.jobs[1:]...)
+		e.ops = append(e.ops[:0], e.ops[1:]...)
 		q.mu.Unlock()
 	}
 	return true, true, nil
 }
 
 // window returns the pinned slot of the next payload of link, cut to its length.
-func (r *relay) window(link int, j *job) []byte {
+func (r *proxy) window(link int, j *proxyOp) []byte {
 	e := &r.ends[link]
 	_, n := j.span.Chunk(int((e.done - j.first) / j.each))
 	size := r.g.cfg.Layout.bytesOf(&r.g.cfg.Layout.links[link])
@@ -206,7 +206,7 @@ func (r *relay) window(link int, j *job) []byte {
 }
 
 // send commits a payload that the device has published.
-func (r *relay) send(link int, j *job) (bool, error) {
+func (r *proxy) send(link int, j *proxyOp) (bool, error) {
 	e := &r.ends[link]
 	if !r.g.links.reached(link, false, e.done+1) {
 		return false, nil
@@ -227,7 +227,7 @@ func (r *relay) send(link int, j *job) (bool, error) {
 }
 
 // receive publishes a payload of the transport to the device, once there is room.
-func (r *relay) receive(link int, j *job) (bool, error) {
+func (r *proxy) receive(link int, j *proxyOp) (bool, error) {
 	e := &r.ends[link]
 	slots := uint32(r.g.cfg.Layout.Slots)
 	if !r.g.links.reached(link, true, e.done+1-slots) {
