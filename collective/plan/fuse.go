@@ -13,7 +13,6 @@ type Fused struct {
 	Dst     Buf       // None: the value is only sent
 	DstStep int32     // the index of the Step that stores to Dst
 	DstPart int       // the part of Dst it goes to
-	Final   bool      // nothing is stored in Dst's chunk later
 }
 
 // Operand is a chunk that another rank sends, or one of a buffer.
@@ -53,10 +52,6 @@ func (p *Plan) Fuse(lane, track int) []Fused {
 		if n := len(all); n == 0 || !all[n-1].merge(&s, t.Steps[i+1:]) {
 			all = append(all, s)
 		}
-	}
-	for i := range all {
-		all[i].Final = !slices.ContainsFunc(all[i+1:],
-			func(s Fused) bool { return s.Dst == all[i].Dst && s.DstPart == all[i].DstPart })
 	}
 	return all
 }

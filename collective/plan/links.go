@@ -71,3 +71,49 @@ func (l *Lane) FIFOs() (fifos []FIFO, ends [][]Ends) {
 	}
 	return fifos, ends
 }
+
+// Final reports whether a rank stores nothing in Out, in the chunk of a lane, after a step of one of its tracks.
+func (p *Plan) Final(lane, track, step int) bool {
+	l := &p.Lanes[lane]
+	done := l.before(track, step+1)
+	stores := func(s Step) bool { return s.Dst == Out }
+	for i, t := range l.Tracks {
+		if t.Rank == l.Tracks[track].Rank && slices.ContainsFunc(t.Steps[done[i]:], stores) {
+			return false
+		}
+	}
+	return true
+}
+
+// before returns, by track, the number of steps that are certainly done with a chunk once the first steps of track are:
+// by the order of a track, and by chunks that were delivered.
+func (l *Lane) before(track, steps int) []int {
+	fifos, ends := l.FIFOs()
+	done := make([]int, len(l.Tracks))
+	var finish func(t, n int)
+	finish = func(t, n int) {
+		for done[t] < n {
+			f := ends[t][done[t]].In
+			done[t]++
+			if f < 0 {
+				continue
+			}
+			chunk := 0 // of those that t has received from f
+			for _, e := range ends[t][:done[t]] {
+				if e.In == f {
+					chunk++
+				}
+			}
+			sender := fifos[f].Sender
+			for i, e := range ends[sender] {
+				if e.Out == f {
+					if chunk--; chunk == 0 {
+						finish(int(sender), i+1)
+					}
+				}
+			}
+		}
+	}
+	finish(track, steps)
+	return done
+}

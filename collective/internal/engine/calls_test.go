@@ -20,7 +20,7 @@ import (
 func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
 	f func(rank int, programs []*Program, w *Waiter) error) {
 	t.Helper()
-	layout := transport.Layout{Size: plans[0].Size, Slots: slots, SlotBytes: slotBytes}
+	layout := transport.Layout{Size: plans[0].Size, Slots: slots, SlotBytes: slotBytes, HeapBytes: transport.HeapGrain}
 	next, first := 0, make([]int, len(plans))
 	for i, p := range plans {
 		first[i] = next

@@ -13,10 +13,11 @@ type step struct {
 	args     []operand // its Args
 	outs     []out     // its To
 	receives int       // of args come from other ranks
-	recvOnly bool      // values stored in Out are received unchanged: see lends
 	zeroCopy bool      // any memory may be lent to all of outs
 
-	prePosted, prePostedInPlace bool // the targets of all its chunks may be posted in advance: see markSteps
+	// See markSteps.
+	keepsOut, keepsIn           bool // its value in Out, or in place in In, stays until all receivers have read it
+	prePosted, prePostedInPlace bool // the targets of all its chunks may be posted in advance
 }
 
 // operand is a plan.Operand with its link.
@@ -68,4 +69,13 @@ func (s *step) reach() {
 	if len(s.args) == 1 && (s.Dst == plan.In || s.Dst == plan.Out) {
 		s.args[0].post, _ = s.args[0].in.(transport.ReceivePoster)
 	}
+}
+
+// value returns the buffer that holds the value of s, None if no buffer does, its part, and the plan.Step that stores
+// or reads it there.
+func (s *step) value() (b plan.Buf, part, step int) {
+	if s.Dst == plan.None && s.IsBuffer() {
+		return s.Args[0].Buf, s.Args[0].Part, int(s.Args[0].Step)
+	}
+	return s.Dst, s.DstPart, int(s.DstStep)
 }

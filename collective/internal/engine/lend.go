@@ -64,21 +64,16 @@ func (e *Engine) prepareLending(c *Call) {
 }
 
 // lends reports whether the value that s sends can be read where it lies in the caller's memory: it must not change
-// before all receivers have read it. In place that is so in a reduction if the input goes to one other rank, and this
-// rank stores in its place nothing but values that it receives whole: the result, for which that rank had to read the
-// input. A rank that makes the result itself may be done before.
+// before all receivers have read it.
 func (c *Call) lends(s *step) bool {
-	if s.Dst == plan.None && s.IsBuffer() {
-		switch s.args[0].Buf {
-		case plan.In:
-			again := c.Op != 0 && (len(s.outs) > 1 || !s.recvOnly) || c.ID.Kind == call.AllToAll
-			return (c.lendIn || c.mayIn && s.zeroCopy) && !(c.inPlace && again)
-		case plan.Out:
-			return c.lendOut || c.mayOut && s.zeroCopy
-		}
-		return false
+	switch buf, _, _ := s.value(); buf {
+	case plan.In:
+		lasts := s.keepsIn || c.Op == 0 && c.ID.Kind != call.AllToAll
+		return (c.lendIn || c.mayIn && s.zeroCopy) && (lasts || !c.inPlace)
+	case plan.Out:
+		return s.keepsOut && (c.lendOut || c.mayOut && s.zeroCopy)
 	}
-	return s.Dst == plan.Out && s.Final && (c.lendOut || c.mayOut && s.zeroCopy)
+	return false
 }
 
 // lends reports whether t lends n bytes that s sends. In a wide call, tracks with short parts lend nothing.
@@ -89,12 +84,10 @@ func (t *track) lends(s *step, n int) bool {
 // lend computes the value of s where it belongs, and lends it to the receivers.
 func (t *track) lend(s *step, from, n int) {
 	c := t.call
-	b, part := s.Dst, s.DstPart
-	if b == plan.None {
-		b, part = s.args[0].Buf, s.args[0].Part
-	} else {
+	if s.Dst != plan.None {
 		t.move(s, nil, from, n)
 	}
+	b, part, _ := s.value()
 	window := t.buffer(b, part, c.In, c.Out, t.Start+from, n)
 	c.lent = true
 	helps := t.e.helps(c)

@@ -6,22 +6,26 @@ import "github.com/treerun/treerun/collective/plan"
 // belongs, if the link can do so.
 const placeFrom = 1 << 10
 
-// markSteps marks the steps of a lane's tracks: whether all values that this rank stores in Out there are received
-// unchanged (recvOnly), and whether the chunks of a step may all be received where they belong as soon as a call
-// begins, however early they come (prePosted): no other step stores to the same place, so nothing that is there before
-// is read again, and its link brings chunks for no other step.
+// markSteps marks the steps of this rank's tracks of a lane.
 //
-// In place the caller's input is there before. A result comes after its makers have read that input, if all of it goes
-// one way; that is so for AllReduce, where the whole input of a rank is part of its result, if one step reads it and
-// sends to one rank; and in a Broadcast no receiver reads its input.
-func markSteps(p *plan.Plan, tracks []track) {
-	stores, users, reads, recvOnly := map[int]int{}, map[int32]int{}, 0, true
+// A value of Out that is sent may be lent if nothing is stored in its place later. In place the input may be lent in a
+// reduction if it goes to one other rank only, and this rank stores nothing in its place but one value that it
+// receives whole: the result, for which that rank had to read the input. A rank that makes the result itself may be
+// done before.
+//
+// The chunks of a step may all be received where they belong as soon as a call begins, however early they come, if no
+// other step stores to the same place, so nothing that is there before is read again, and its link brings chunks for
+// no other step. In place the caller's input is there before. A result comes after its makers have read that input,
+// if all of it goes one way; that is so for AllReduce, where the whole input of a rank is part of its result, if one
+// step reads it and sends to one rank; and in a Broadcast no receiver reads its input.
+func markSteps(p *plan.Plan, lane int, tracks []track) {
+	stores, users, reads, resultOnly := map[int]int{}, map[int32]int{}, 0, true
 	for i := range tracks {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
 			if s.Dst == plan.Out {
+				resultOnly = resultOnly && stores[s.DstPart] == 0 && len(s.args) == 1 && s.args[0].in != nil
 				stores[s.DstPart]++
-				recvOnly = recvOnly && len(s.args) == 1 && s.args[0].in != nil
 			}
 			for _, a := range s.args {
 				switch {
@@ -36,7 +40,10 @@ func markSteps(p *plan.Plan, tracks []track) {
 	for i := range tracks {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
-			s.recvOnly = recvOnly
+			if buf, part, step := s.value(); buf == plan.Out && len(s.outs) > 0 {
+				s.keepsOut = stores[part] == 1 || p.Final(lane, tracks[i].index, step)
+			}
+			s.keepsIn = resultOnly && reads == 1
 			if len(s.args) != 1 || s.args[0].post == nil || s.Dst != plan.Out {
 				continue
 			}

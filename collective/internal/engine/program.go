@@ -29,6 +29,7 @@ type Program struct {
 // call is next.
 type track struct {
 	e     *Engine
+	index int // in its lane
 	share plan.Share
 	steps []step
 	tmp   []byte // one chunk of scratch, nil unless a step names plan.Tmp
@@ -63,9 +64,9 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 			if err != nil {
 				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
 			}
-			pr.add(track{e: e, share: share, steps: steps})
+			pr.add(track{e: e, index: j, share: share, steps: steps})
 		}
-		markSteps(p, pr.tracks[begin:])
+		markSteps(p, i, pr.tracks[begin:])
 	}
 	return pr, nil
 }

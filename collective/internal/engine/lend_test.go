@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// Steps by hand.
+func send(src plan.Buf, to int32) plan.Step {
+	return plan.Step{Op: plan.Send, Src: src, From: -1, To: to}
+}
+func recv(from int32, dst plan.Buf) plan.Step {
+	return plan.Step{Op: plan.Recv, Dst: dst, From: from, To: -1}
+}
+func pass(from int32, dst plan.Buf, to int32) plan.Step {
+	return plan.Step{Op: plan.RecvCopySend, Dst: dst, From: from, To: to}
+}
+func add(src plan.Buf, from int32, dst plan.Buf) plan.Step {
+	return plan.Step{Op: plan.RecvReduce, Src: src, Dst: dst, From: from, To: -1}
+}
+func addSend(src plan.Buf, from int32, dst plan.Buf, to int32) plan.Step {
+	return plan.Step{Op: plan.RecvReduceCopySend, Src: src, Dst: dst, From: from, To: to}
+}
+func copyStep(src, dst plan.Buf) plan.Step {
+	return plan.Step{Op: plan.Copy, Src: src, Dst: dst, From: -1, To: -1}
+}
+
+// overwriting returns valid plans in which rank 0 sends a chunk of a buffer and stores another one in its place before
+// the receiver reads it: the receiver waits for what rank 3 sends after that.
+func overwriting() []*plan.Plan {
+	const in, out, tmp = plan.In, plan.Out, plan.Tmp
+	one := func(name string, tracks ...plan.Track) *plan.Plan {
+		return &plan.Plan{Name: name, Kind: plan.AllReduce, Size: 4, Root: -1,
+			Lanes: []plan.Lane{{Weight: 1, Tracks: tracks}}}
+	}
+	return []*plan.Plan{
+		one("out, by a later step",
+			plan.Track{Rank: 0, Steps: []plan.Step{copyStep(in, out), send(in, 2), send(out, 1), pass(2, out, 3)}},
+			plan.Track{Rank: 1, Steps: []plan.Step{send(in, 2), add(in, 3, tmp), add(tmp, 2, tmp), add(tmp, 0, out)}},
+			plan.Track{Rank: 2, Steps: []plan.Step{send(in, 1), add(in, 0, out), add(out, 1, out), addSend(out, 3, out, 0)}},
+			plan.Track{Rank: 3, Steps: []plan.Step{send(in, 2), recv(0, tmp), send(in, 1), copyStep(tmp, out)}}),
+		one("out, by another track",
+			plan.Track{Rank: 0, Steps: []plan.Step{addSend(in, 1, out, 2), send(out, 3)}},
+			plan.Track{Rank: 0, Steps: []plan.Step{pass(3, out, 1)}},
+			plan.Track{Rank: 1, Steps: []plan.Step{send(in, 0), recv(3, tmp), recv(0, out), send(tmp, 2)}},
+			plan.Track{Rank: 2, Steps: []plan.Step{send(in, 3), add(in, 1, tmp), add(tmp, 0, out)}},
+			plan.Track{Rank: 3, Steps: []plan.Step{send(in, 1), add(in, 2, tmp), addSend(tmp, 0, out, 0)}}),
+		one("in, which goes to two ranks",
+			plan.Track{Rank: 0, Steps: []plan.Step{send(in, 1), recv(3, tmp), send(tmp, 2), send(in, 2), pass(2, out, 3)}},
+			plan.Track{Rank: 1, Steps: []plan.Step{send(in, 2), add(in, 2, tmp), add(tmp, 3, tmp), add(tmp, 0, out)}},
+			plan.Track{Rank: 2, Steps: []plan.Step{send(in, 1), add(in, 0, tmp), add(tmp, 0, tmp), addSend(tmp, 1, out, 0)}},
+			plan.Track{Rank: 3, Steps: []plan.Step{send(in, 0), recv(0, tmp), send(in, 1), copyStep(tmp, out)}}),
+		one("in, by a chunk that is no result",
+			plan.Track{Rank: 0, Steps: []plan.Step{send(in, 1), recv(3, out), send(out, 2), recv(1, out)}},
+			plan.Track{Rank: 1, Steps: []plan.Step{add(in, 2, tmp), addSend(tmp, 0, out, 0), send(out, 2), send(out, 3)}},
+			plan.Track{Rank: 2, Steps: []plan.Step{add(in, 0, tmp), send(tmp, 1), recv(1, out)}},
+			plan.Track{Rank: 3, Steps: []plan.Step{send(in, 0), recv(1, out)}}),
+	}
+}
+
+// TestLentMemoryIsNotOverwritten runs plans that store where a chunk lies that is still to be read, with buffers that
+// other ranks read where they lie, apart and in place.
+func TestLentMemoryIsNotOverwritten(t *testing.T) {
+	const count = 8 << 10
+	want := numbers(9, count) // 1 + 2 + 3 + 4
+	for _, p := range overwriting() {
+		if err := plan.Verify(p, 4); err != nil {
+			t.Fatal(err)
+		}
+		eachRank(t, []*plan.Plan{p}, 4, 16<<10, func(r int, programs []*Program, w *Waiter) error {
+			for seq, inPlace := range []bool{false, true} {
+				out, err := programs[0].e.ep.Alloc(4 * count)
+				if err != nil {
+					return err
+				}
+				in := out
+				if !inPlace {
+					in = make([]byte, 4*count)
+				}
+				copy(in, numbers(r, count))
+				c := sumOf(seq+1, count)
+				c.In, c.Out = in, out
+				if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
+					return fmt.Errorf("%+v", fault)
+				}
+				if n := differ(out, want); n > 0 {
+					t.Errorf("%s, in place %t: %d bytes of rank %d are wrong", p.Name, inPlace, n, r)
+				}
+			}
+			return nil
+		})
+	}
+}
