@@ -31,14 +31,10 @@ type collectiveOf[T collective.Number] struct {
 func calls[T collective.Number]() map[string]collectiveOf[T] {
 	type ctx = context.Context
 	type request = collective.Request
+	op := func(k *call[T]) collective.Op { return k.op }
+	root := func(k *call[T]) int { return k.root }
 	return map[string]collectiveOf[T]{
-		"allreduce": {
-			func(x ctx, k *call[T]) error { return collective.AllReduce(x, k.c, k.send, k.recv, k.op) },
-			func(k *call[T]) (request, error) { return collective.StartAllReduce(k.c, k.send, k.recv, k.op) },
-			func(x ctx, k *call[T]) error {
-				return collective.AllReduceDevice(x, k.c, k.stream, k.input, k.out, k.op)
-			},
-		},
+		"allreduce": withArg(op, collective.AllReduce[T], collective.StartAllReduce[T], collective.AllReduceDevice[T]),
 		"reduce": {
 			func(x ctx, k *call[T]) error { return collective.Reduce(x, k.c, k.send, k.recv, k.op, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartReduce(k.c, k.send, k.recv, k.op, k.root) },
@@ -46,46 +42,21 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 				return collective.ReduceDevice(x, k.c, k.stream, k.input, k.out, k.op, k.root)
 			},
 		},
-		"broadcast": {
-			func(x ctx, k *call[T]) error { return collective.Broadcast(x, k.c, k.send, k.recv, k.root) },
-			func(k *call[T]) (request, error) { return collective.StartBroadcast(k.c, k.send, k.recv, k.root) },
-			func(x ctx, k *call[T]) error {
-				return collective.BroadcastDevice(x, k.c, k.stream, k.input, k.out, k.root)
-			},
-		},
+		"broadcast": withArg(root, collective.Broadcast[T], collective.StartBroadcast[T], collective.BroadcastDevice[T]),
 		"allgather": {
 			func(x ctx, k *call[T]) error { return collective.AllGather(x, k.c, k.send, k.recv) },
 			func(k *call[T]) (request, error) { return collective.StartAllGather(k.c, k.send, k.recv) },
 			func(x ctx, k *call[T]) error { return collective.AllGatherDevice(x, k.c, k.stream, k.input, k.out) },
 		},
-		"reducescatter": {
-			func(x ctx, k *call[T]) error { return collective.ReduceScatter(x, k.c, k.send, k.recv, k.op) },
-			func(k *call[T]) (request, error) { return collective.StartReduceScatter(k.c, k.send, k.recv, k.op) },
-			func(x ctx, k *call[T]) error {
-				return collective.ReduceScatterDevice(x, k.c, k.stream, k.input, k.out, k.op)
-			},
-		},
+		"reducescatter": withArg(op, collective.ReduceScatter[T], collective.StartReduceScatter[T],
+			collective.ReduceScatterDevice[T]),
 		"alltoall": {
 			func(x ctx, k *call[T]) error { return collective.AllToAll(x, k.c, k.send, k.recv) },
 			func(k *call[T]) (request, error) { return collective.StartAllToAll(k.c, k.send, k.recv) },
-			func(x ctx, k *call[T]) error {
-				return collective.AllToAllDevice(x, k.c, k.stream, k.input, k.out)
-			},
+			func(x ctx, k *call[T]) error { return collective.AllToAllDevice(x, k.c, k.stream, k.input, k.out) },
 		},
-		"gather": {
-			func(x ctx, k *call[T]) error { return collective.Gather(x, k.c, k.send, k.recv, k.root) },
-			func(k *call[T]) (request, error) { return collective.StartGather(k.c, k.send, k.recv, k.root) },
-			func(x ctx, k *call[T]) error {
-				return collective.GatherDevice(x, k.c, k.stream, k.input, k.out, k.root)
-			},
-		},
-		"scatter": {
-			func(x ctx, k *call[T]) error { return collective.Scatter(x, k.c, k.send, k.recv, k.root) },
-			func(k *call[T]) (request, error) { return collective.StartScatter(k.c, k.send, k.recv, k.root) },
-			func(x ctx, k *call[T]) error {
-				return collective.ScatterDevice(x, k.c, k.stream, k.input, k.out, k.root)
-			},
-		},
+		"gather":  withArg(root, collective.Gather[T], collective.StartGather[T], collective.GatherDevice[T]),
+		"scatter": withArg(root, collective.Scatter[T], collective.StartScatter[T], collective.ScatterDevice[T]),
 		"barrier": {
 			func(x ctx, k *call[T]) error { return collective.Barrier(x, k.c) },
 			func(k *call[T]) (request, error) { return collective.StartBarrier(k.c) },
@@ -96,6 +67,19 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 			return collective.SendRecvDevice(x, k.c, k.stream, k.input, (me+1)%size, k.out, (me+size-1)%size)
 		}},
 		"sparse-allreduce": sparseCalls[T](),
+	}
+}
+
+// withArg returns the functions of a collective with two buffers and one argument, an operation or a root.
+func withArg[T collective.Number, A any](arg func(*call[T]) A,
+	run func(ctx context.Context, c *collective.Comm, send, recv []T, arg A) error,
+	start func(c *collective.Comm, send, recv []T, arg A) (collective.Request, error),
+	device func(ctx context.Context, c *collective.Comm, s *cuda.Stream, send, recv cuda.Slice[T], arg A) error,
+) collectiveOf[T] {
+	return collectiveOf[T]{
+		func(ctx context.Context, k *call[T]) error { return run(ctx, k.c, k.send, k.recv, arg(k)) },
+		func(k *call[T]) (collective.Request, error) { return start(k.c, k.send, k.recv, arg(k)) },
+		func(ctx context.Context, k *call[T]) error { return device(ctx, k.c, k.stream, k.input, k.out, arg(k)) },
 	}
 }
 

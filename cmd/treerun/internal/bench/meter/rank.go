@@ -52,7 +52,7 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	ranks, err := gather(ctx, world, dev, serves)
+	ranks, err := gather(ctx, c, dev, serves)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func rows[T collective.Number](ctx context.Context, s *session, cases []Case, em
 }
 
 // gather returns the processes of the ranks.
-func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves bool) ([]Process, error) {
+func gather(ctx context.Context, c *collective.Comm, dev *cuda.Device, serves bool) ([]Process, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this host: %w", err)
@@ -151,21 +151,7 @@ func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves boo
 	case dev != nil:
 		me.Device = fmt.Sprintf("[%s] %s", dev.PCI(), dev.Name())
 	}
-	mine, err := json.Marshal(me)
-	if err != nil {
-		return nil, err
-	}
-	all, err := world.AllGather(ctx, mine)
-	if err != nil {
-		return nil, err
-	}
-	ranks := make([]Process, len(all))
-	for i, blob := range all {
-		if err := json.Unmarshal(blob, &ranks[i]); err != nil {
-			return nil, fmt.Errorf("decode the process of rank %d: %w", i, err)
-		}
-	}
-	return ranks, nil
+	return collective.AllGatherObject(ctx, c, me)
 }
 
 // processor names the processor of this host.
