@@ -1,6 +1,6 @@
 // Mutants measures what the tests would not catch. It draws N places at random over all packages, changes one at a time
 // (a condition, an operator, a statement, a returned error, a number), and runs the tests of the package and then of
-// the packages that use it. A mutant that no test rejects is printed; a reader decides whether it changes behaviour. No
+// packages that import it. A mutant that no test rejects is printed; a reader decides whether it changes behaviour. No
 // file is changed: the compiler gets the mutant as an overlay. It is run from the root of the repository:
 //
 //	go run ./scripts/mutants -n 200 -seed 1
@@ -18,18 +18,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
 var (
-	number   = flag.Int("n", 20, "number of mutants")
-	seed     = flag.Uint64("seed", 1, "seed of the draw")
-	only     = flag.String("only", "", "draw in packages whose path contains this")
-	users    = flag.Int("users", 3, "number of packages that use the mutated one whose tests run, the nearest first")
-	limit    = flag.Duration("limit", 4*time.Minute, "time after which the tests of a package hang: the mutant is caught")
-	parallel = flag.Int("j", 1, "mutants at a time")
+	number = flag.Int("n", 20, "number of mutants")
+	seed   = flag.Uint64("seed", 1, "seed of the draw")
+	only   = flag.String("only", "", "draw in packages whose path contains this")
+	limit  = flag.Duration("limit", 4*time.Minute, "time after which the tests of a package hang: the mutant is caught")
 )
+
+// maxImporters is the number of packages that import the mutated one whose tests run.
+const maxImporters = 3
 
 func main() {
 	flag.Parse()
@@ -58,41 +58,26 @@ func run() error {
 
 // tryAll tries places until the wanted number of them has compiled.
 func (m *module) tryAll(all []place) (tried, survived int) {
-	var mu sync.Mutex
-	var workers sync.WaitGroup
-	next := 0
-	for range *parallel {
-		workers.Go(func() {
-			for {
-				mu.Lock()
-				if next == len(all) || tried == *number {
-					mu.Unlock()
-					return
-				}
-				p := all[next]
-				next++
-				tried++ // taken back if it does not compile
-				mu.Unlock()
-				verdict, text := m.try(p)
-				mu.Lock()
-				switch verdict {
-				case invalid:
-					tried--
-				case survivor:
-					survived++
-					fmt.Println("SURVIVED", text)
-				default:
-					fmt.Println("caught  ", text)
-				}
-				mu.Unlock()
-			}
-		})
+	for _, p := range all {
+		if tried == *number {
+			break
+		}
+		verdict, text := m.try(p)
+		switch verdict {
+		case invalid:
+			continue
+		case survivor:
+			survived++
+			fmt.Println("SURVIVED", text)
+		default:
+			fmt.Println("caught  ", text)
+		}
+		tried++
 	}
-	workers.Wait()
 	return tried, survived
 }
 
-// verdict is what became of a mutant.
+// verdict is the outcome of a mutant.
 type verdict int
 
 const (
@@ -117,7 +102,7 @@ func (m *module) try(p place) (verdict, string) {
 		return invalid, err.Error()
 	}
 	text := p.describe(source)
-	pkg := m.packageOf(p.File)
+	pkg := m.path + "/" + filepath.ToSlash(filepath.Dir(p.File))
 	if build := exec.Command("go", "build", "-overlay", overlay, pkg); build.Run() != nil {
 		return invalid, text
 	}
@@ -167,8 +152,7 @@ func writeOverlay(dir string, p place, source []byte) (string, error) {
 // module is the packages of this repository.
 type module struct {
 	path     string
-	packages []pkg
-	distance map[string]map[string]int // from a package's tests to the packages that they use
+	packages []pkg // in the order of their paths
 }
 
 // pkg is one package of it.
@@ -191,70 +175,28 @@ func load() (*module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list -m: %w", err)
 	}
-	m := &module{path: strings.TrimSpace(string(path)), distance: map[string]map[string]int{}}
+	m := &module{path: strings.TrimSpace(string(path))}
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
 		m.packages = append(m.packages, pkg{f[0], f[1], strings.Fields(f[2]), strings.Fields(f[3]), strings.Fields(f[4]),
 			f[5] != ""})
 	}
-	for _, p := range m.packages {
-		if p.tested {
-			m.distance[p.ImportPath] = m.reach(p)
-		}
-	}
 	return m, nil
 }
 
-// reach returns the number of imports from a package's tests to each package of the module.
-func (m *module) reach(from pkg) map[string]int {
-	imports := map[string][]string{}
-	for _, p := range m.packages {
-		imports[p.ImportPath] = p.Imports
-	}
-	d := map[string]int{from.ImportPath: 0}
-	queue := []string{from.ImportPath}
-	for _, name := range from.TestImports {
-		if _, ours := imports[name]; ours && d[name] == 0 && name != from.ImportPath {
-			d[name] = 1
-			queue = append(queue, name)
-		}
-	}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		for _, name := range imports[at] {
-			if _, ours := imports[name]; !ours {
-				continue
-			}
-			if _, seen := d[name]; !seen {
-				d[name] = d[at] + 1
-				queue = append(queue, name)
-			}
-		}
-	}
-	return d
-}
-
-// testsFor returns the packages whose tests use a package, the nearest first.
+// testsFor returns the packages whose tests may catch a mutant of a package: its own, and packages that import it.
 func (m *module) testsFor(name string) []string {
-	var list []string
-	for tests, d := range m.distance {
-		if _, uses := d[name]; uses {
-			list = append(list, tests)
+	var own, importers []string
+	for _, p := range m.packages {
+		switch {
+		case !p.tested:
+		case p.ImportPath == name:
+			own = []string{name}
+		case slices.Contains(p.Imports, name) || slices.Contains(p.TestImports, name):
+			importers = append(importers, p.ImportPath)
 		}
 	}
-	slices.SortFunc(list, func(a, b string) int {
-		if d := m.distance[a][name] - m.distance[b][name]; d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	return list[:min(len(list), *users+1)]
-}
-
-// packageOf returns the package of a file.
-func (m *module) packageOf(file string) string {
-	return m.path + "/" + filepath.ToSlash(filepath.Dir(file))
+	return append(own, importers[:min(len(importers), maxImporters)]...)
 }
 
 // places returns all places of the packages, other than examples, scripts and test support.
