@@ -55,7 +55,7 @@ func (c *child) receive(h *Host) {
 	for {
 		m, err := job.ReadMessage(c.control)
 		if err != nil {
-			h.reaper.Do(func() { h.onControlError(c, err) })
+			h.reaper.Do(func() { h.onControlClosed(c, err) })
 			return
 		}
 		h.reaper.Do(func() { h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: m}) })

@@ -283,18 +283,13 @@ func (h *Host) reportEnds() {
 	h.endIfDone()
 }
 
-// onControlError notes that a rank's messages have ended with err. After a failed read the job fails: the other ranks
+// onControlClosed notes that a rank's messages have ended with err. After a failed read the job fails: the other ranks
 // would wait for these messages.
-func (h *Host) onControlError(c *child, err error) {
+func (h *Host) onControlClosed(c *child, err error) {
 	var errno syscall.Errno
 	if !c.ended && errors.As(err, &errno) && errno != unix.ECONNRESET {
 		h.cfg.Report(&wire.Result{Code: cmdline.ExitInternal, Text: fmt.Sprintf("messages of rank %d: %v", c.rank, err)})
 	}
-	h.onControlClosed(c)
-}
-
-// onControlClosed notes that no more messages will come from a rank.
-func (h *Host) onControlClosed(c *child) {
 	h.openControls--
 	h.cfg.Report(&wire.RankMessage{Rank: c.rank})
 	h.endIfDone()
