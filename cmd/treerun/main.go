@@ -36,7 +36,7 @@ import (
 var commands = map[string]func(args []string) (int, error){
 	"version": func([]string) (int, error) { return 0, printVersion() },
 	"topo":    runTopo,
-	"check":   runCheck,
+	"check":   func(args []string) (int, error) { return check.Main(os.Stdout, args, thisHost()) },
 	"plan":    func(args []string) (int, error) { return 0, planner.Plan(os.Stdout, args) },
 	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
 	"bench":   bench.Main,

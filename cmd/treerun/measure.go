@@ -132,9 +132,6 @@ func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error 
 	return err
 }
 
-// runCheck is the command check.
-func runCheck(args []string) (int, error) { return check.Main(os.Stdout, args, thisHost()) }
-
 // thisHost returns this host for package check.
 func thisHost() *check.System {
 	return &check.System{

@@ -180,14 +180,18 @@ func (m *run) failed(what string, err error) {
 	fmt.Fprintf(os.Stderr, "failed: %s: %v\n", what, err)
 }
 
-// repetitions measures the given number of repetitions. If it is interrupted after the first repetition, the complete
-// repetitions count.
-func (m *run) repetitions(ctx context.Context, one func() error) error {
+// measure measures at all sites, in the given number of repetitions. If it is interrupted after the first repetition,
+// the complete repetitions count.
+func (m *run) measure(ctx context.Context, sites []site) error {
 	for m.rep = 1; m.rep <= m.repeat; m.rep++ {
 		begin := time.Now()
 		load, _ := os.ReadFile("/proc/loadavg")
 		facts, whole := len(m.Facts), len(m.rows)
-		if err := errors.Join(one(), ctx.Err()); err != nil {
+		var err error
+		for i := 0; i < len(sites) && err == nil; i++ {
+			err = m.at(ctx, &sites[i])
+		}
+		if err = errors.Join(err, ctx.Err()); err != nil {
 			if ctx.Err() == nil || m.rep == 1 {
 				return err
 			}

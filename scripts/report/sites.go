@@ -45,18 +45,6 @@ func quickly(all []site) []site {
 	return all
 }
 
-// measure measures at all sites, in the given number of repetitions.
-func (m *run) measure(ctx context.Context, sites []site) error {
-	return m.repetitions(ctx, func() error {
-		for i := range sites {
-			if err := m.at(ctx, &sites[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // at measures one repetition at a site.
 func (m *run) at(ctx context.Context, s *site) (err error) {
 	if s.hosts > 1 {

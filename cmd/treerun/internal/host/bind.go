@@ -99,15 +99,9 @@ func (sp *spawner) bind() {
 	}
 }
 
-// common returns the common values of two ascending lists.
+// common returns the values of a that b has, too.
 func common(a, b []int) []int {
-	var list []int
-	for _, v := range a {
-		if _, found := slices.BinarySearch(b, v); found {
-			list = append(list, v)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(a), func(v int) bool { return !slices.Contains(b, v) })
 }
 
 // planBinding plans the binding of this host's ranks: the cores of each, nil for any. near holds, for ranks with a GPU,

@@ -373,12 +373,9 @@ func compare(a, b End) int {
 // exitedUnclosed returns the ranks that exited with 0 before the failure without
 // having closed their world, by rank: those that wait for them fail later.
 func exitedUnclosed(ends []End, failure End) []End {
-	var list []End
-	for _, e := range ends {
-		if !e.failed() && !e.Closed && !e.Stopped && e.Order <= failure.Order {
-			list = append(list, e)
-		}
-	}
+	list := slices.DeleteFunc(slices.Clone(ends), func(e End) bool {
+		return e.failed() || e.Closed || e.Stopped || e.Order > failure.Order
+	})
 	slices.SortFunc(list, func(a, b End) int { return cmp.Compare(a.Rank, b.Rank) })
 	return list
 }
