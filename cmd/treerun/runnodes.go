@@ -99,7 +99,9 @@ func (o *options) complete(c *nodes.Config, key string) error {
 	if err != nil {
 		return err
 	}
-	c.Size, c.PerNode, c.Args = o.job.Size, o.place.PerHost, o.command()
+	c.Size, c.PerNode = o.job.Size, o.place.PerHost
+	// Node 0 plans for all, so a node with other flags of planning gets an error.
+	c.Args = append(o.planning.Given(), o.job.Args...)
 	c.Version, c.Timeout = wire.Version(), reach.Timeout
 	c.Nodes, c.Seed, c.JobID = cmp.Or(n.count, c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
@@ -133,10 +135,6 @@ func (o *options) complete(c *nodes.Config, key string) error {
 	}
 	return nil
 }
-
-// command returns PROGRAM and its arguments, after the flags of planning: node 0 plans for
-// all, so a node with other flags gets an error.
-func (o *options) command() []string { return append(o.planning.Given(), o.job.Args...) }
 
 // given reports whether one of these flags was given.
 func (o *options) given(names ...string) bool { return slices.ContainsFunc(names, o.flags.Changed) }

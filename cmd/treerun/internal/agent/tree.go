@@ -66,14 +66,10 @@ func split(hosts []wire.Below, fan int) [][]wire.Below {
 
 // Send sends a frame to its host, or to all. It does not wait.
 func (t *Tree) Send(f *wire.Frame) {
-	if f.Host != wire.All {
-		if c := t.route[f.Host]; c != nil {
+	for _, c := range t.conns {
+		if f.Host == wire.All || c.routes(f.Host) {
 			c.conn.Send(f)
 		}
-		return
-	}
-	for _, c := range t.conns {
-		c.conn.Send(f)
 	}
 }
 

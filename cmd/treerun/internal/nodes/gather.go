@@ -173,11 +173,11 @@ func (g *gathering) accept(ctx context.Context, raw net.Conn) (enter func(), err
 		return nil, keyError(err)
 	}
 	_ = c.SetDeadline(time.Now().Add(handshakeTimeout))
-	b, err := read(c)
+	f, err := wire.Read(c)
 	if err != nil {
 		return nil, err
 	}
-	h, ok := b.(*wire.NodeHello)
+	h, ok := f.Body.(*wire.NodeHello)
 	if !ok || h.Node != c.Peer() {
 		return nil, errors.New("its hello does not name its node")
 	}

@@ -93,12 +93,12 @@ func (c *Config) sendHello(conn net.Conn) error {
 		return err
 	}
 	c.Trace("node 0 has answered; waiting for all %d nodes", c.Nodes)
-	b, err := read(conn)
+	f, err := wire.Read(conn)
 	if err != nil {
 		return fmt.Errorf("it accepted this node and then sent no answer: %w (hint: it may have another key or job id, "+
 			"or have ended)", err)
 	}
-	switch r, ok := b.(*wire.Result); {
+	switch r, ok := f.Body.(*wire.Result); {
 	case !ok:
 		return errors.New("its answer is not one of node 0")
 	case r.Text != "":
@@ -106,9 +106,6 @@ func (c *Config) sendHello(conn net.Conn) error {
 	}
 	return nil
 }
-
-// errKey is the error for a peer that does not know the key.
-var errKey = errors.New("it does not have the key of this job: another key file, or another job id")
 
 // newSession returns the session with which both sides of a connection authenticate.
 func newSession(key []byte, jobID string) (*netconn.Session, error) {
@@ -120,10 +117,10 @@ func newSession(key []byte, jobID string) (*netconn.Session, error) {
 	return s, s.Encrypt()
 }
 
-// keyError returns err, with an error for nodes in place of netconn.ErrKey.
+// keyError returns err, with a text for users in place of netconn.ErrKey, the error for a peer without the key.
 func keyError(err error) error {
 	if errors.Is(err, netconn.ErrKey) {
-		return errKey
+		return errors.New("it does not have the key of this job: another key file, or another job id")
 	}
 	return err
 }
@@ -131,14 +128,6 @@ func keyError(err error) error {
 func write(w io.Writer, b wire.Body) error {
 	_, err := w.Write((&wire.Frame{Body: b}).Append(nil))
 	return err
-}
-
-func read(r io.Reader) (wire.Body, error) {
-	f, err := wire.Read(r)
-	if err != nil {
-		return nil, err
-	}
-	return f.Body, nil
 }
 
 // sendAnswer notifies a node that the job begins, or of the reason for which it does not, and closes the
