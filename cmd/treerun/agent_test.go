@@ -26,13 +26,13 @@ const hostSleeper = `echo pid $$ on $FAKEHOST; sleep 300 & wait`
 func launchHosts(t *testing.T, args ...string) *launched {
 	t.Helper()
 	named := namedTreerun(t)
-	return starts(t, func(c *exec.Cmd) { c.Path = named }, append([]string{"--launch-agent", hostAgent}, args...)...)
+	return startTreerun(t, func(c *exec.Cmd) { c.Path = named }, append([]string{"--launch-agent", hostAgent}, args...)...)
 }
 
 // agentOf returns the process of the agent on a host.
 func (l *launched) agentOf(host string) int {
 	l.t.Helper()
-	for _, pid := range marked(l.mark) {
+	for _, pid := range processesWith(l.mark) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if bytes.Contains(env, []byte("FAKEHOST="+host+"\x00")) && bytes.HasSuffix(line, []byte("treerun\x00agent\x00")) {
@@ -49,7 +49,7 @@ func TestKillAgent(t *testing.T) {
 	l := launchHosts(t, "-H", "a:2,b:2,c:1", "sh", "-c", hostSleeper)
 	l.expect(5, "pid ")
 	syscall.Kill(l.agentOf("b"), syscall.SIGKILL)
-	l.ends(125)
+	l.checkEnd(125)
 	text := l.stderr.String()
 	for _, want := range []string{"host b was lost", "was killed by SIGKILL", "2 ranks on it (2,3)",
 		"3 ranks stopped by treerun"} {
@@ -66,7 +66,7 @@ func TestKillInnerAgent(t *testing.T) {
 	l := launchHosts(t, "-H", "n[1-9]", "--fan-out", "2", "sh", "-c", hostSleeper)
 	l.expect(9, "pid ")
 	syscall.Kill(l.agentOf("n1"), syscall.SIGKILL)
-	l.ends(125)
+	l.checkEnd(125)
 	if text := l.stderr.String(); !strings.Contains(text, "host n1 was lost") {
 		t.Errorf("host n1 is not named:\n%s", text)
 	}
@@ -78,7 +78,7 @@ func TestKillLauncherOfHosts(t *testing.T) {
 		l := launchHosts(t, "-H", "a:2,b:2,c:2", "--fan-out", fan, "sh", "-c", hostSleeper)
 		l.expect(6, "pid ")
 		l.signal(syscall.SIGKILL)
-		l.ends(137)
+		l.checkEnd(137)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestKillLauncherOfHostsEarly(t *testing.T) {
 		l := launchHosts(t, "-H", "a:2,b:2,c:2", "--fan-out", "2", "sh", "-c", hostSleeper)
 		time.Sleep(time.Duration(i) * 8 * time.Millisecond)
 		l.signal(syscall.SIGKILL)
-		l.ends(137)
+		l.checkEnd(137)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestKillRankOfHosts(t *testing.T) {
 	l := launchHosts(t, "-H", "a:2,b:2", "sh", "-c", hostSleeper)
 	victim := l.pidsOn("b")[1]
 	syscall.Kill(victim, syscall.SIGKILL)
-	l.ends(137)
+	l.checkEnd(137)
 	if text := l.stderr.String(); !strings.Contains(text, "failed first: it was killed by SIGKILL") ||
 		!strings.Contains(text, "host    b\n") {
 		t.Errorf("the cause does not name SIGKILL and host b:\n%s", text)
@@ -109,7 +109,7 @@ func (l *launched) pidsOn(host string) []int {
 	l.t.Helper()
 	l.expect(4, "pid ")
 	var pids []int
-	for _, line := range l.seen {
+	for _, line := range l.output {
 		var rank, pid int
 		var on string
 		if _, err := fmt.Sscanf(line, "[%d] pid %d on %s", &rank, &pid, &on); err == nil && on == host {
@@ -126,7 +126,7 @@ func TestStoppedAgent(t *testing.T) {
 	l := launchHosts(t, "-H", "a:1,b:1", "--peer-timeout", "6", "sh", "-c", hostSleeper)
 	l.expect(2, "pid ")
 	syscall.Kill(l.agentOf("b"), syscall.SIGSTOP)
-	l.ends(125)
+	l.checkEnd(125)
 	if text := l.stderr.String(); !strings.Contains(text, "host b was lost") ||
 		!strings.Contains(text, "it has sent nothing for") {
 		t.Errorf("the cause does not name host b and its silence:\n%s", text)
@@ -155,7 +155,7 @@ func TestStoppedLauncher(t *testing.T) {
 	if _, err := f.WriteString("1\n2\n"); err != nil {
 		t.Fatal(err)
 	}
-	l.ends(0)
+	l.checkEnd(0)
 }
 
 // Ctrl-C stops ranks on all hosts; a second one kills those that ignore it.
@@ -165,14 +165,14 @@ func TestInterruptHosts(t *testing.T) {
 	l.pids(2)
 	l.signal(syscall.SIGINT)
 	l.expect(2, "heard")
-	l.ends(130)
+	l.checkEnd(130)
 
 	deaf := launchHosts(t, "-H", "a:1,b:1", "sh", "-c", `trap '' TERM; echo pid $$; while :; do sleep 0.01; done`)
 	deaf.pids(2)
 	deaf.signal(syscall.SIGINT)
 	time.Sleep(200 * time.Millisecond)
 	deaf.signal(syscall.SIGINT)
-	deaf.ends(130)
+	deaf.checkEnd(130)
 }
 
 // Other signals are passed on.
@@ -182,7 +182,7 @@ func TestSignalHosts(t *testing.T) {
 	l.pids(2)
 	l.signal(syscall.SIGUSR1)
 	l.expect(2, "heard")
-	l.ends(0)
+	l.checkEnd(0)
 }
 
 // Ranks learn which rank is lost, and with which host.
@@ -192,8 +192,8 @@ func TestRanksHearOfLostHost(t *testing.T) {
 	l.expect(2, " of 2, local")
 	syscall.Kill(l.agentOf("b"), syscall.SIGKILL)
 	l.expect(1, "heard: exited=true rank=1")
-	l.ends(125)
-	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "was lost with host b") {
+	l.checkEnd(125)
+	if text := strings.Join(l.output, "\n"); !strings.Contains(text, "was lost with host b") {
 		t.Errorf("rank 0 has not heard of host b:\n%s", text)
 	}
 }
@@ -205,7 +205,7 @@ func TestPush(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "treerun")
-	built(t, ".", exe) // a real one: a pushed file has no name from which a test binary knows its command
+	build(t, ".", exe) // a real one: a pushed file has no name from which a test binary knows its command
 	script := filepath.Join(dir, "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho script $RANK on $FAKEHOST\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -220,22 +220,23 @@ func TestPush(t *testing.T) {
 		hide = hostAgent // root executes files of any mode; the checks below show that they were not needed
 	}
 	for program, want := range map[string]string{script: "script 2 on n3", binary: ""} {
-		l := starts(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hide, "--push", "-H", "n[1-3]", "--fan-out", "1",
-			program)
-		l.ends(0)
-		if !strings.Contains(strings.Join(l.seen, "\n"), want) {
-			t.Errorf("%s: %q is missing in %q", program, want, l.seen)
+		l := startTreerun(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hide, "--push", "-H", "n[1-3]",
+			"--fan-out", "1", program)
+		l.checkEnd(0)
+		if !strings.Contains(strings.Join(l.output, "\n"), want) {
+			t.Errorf("%s: %q is missing in %q", program, want, l.output)
 		}
 	}
-	l := starts(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hostAgent, "-H", "n[1-2]", "../../examples/hello")
+	l := startTreerun(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hostAgent, "-H", "n[1-2]",
+		"../../examples/hello")
 	for line := range l.lines {
-		l.seen = append(l.seen, line)
+		l.output = append(l.output, line)
 	}
 	l.cmd.Wait() // hello may need a network between hosts: its code does not matter here
 	if text := l.stderr.String(); strings.Contains(text, "treerun: host") || strings.Contains(text, "treerun: start") {
 		t.Errorf("a built program was not started elsewhere:\n%s", text)
 	}
-	l.leavesNothing()
+	l.checkNothingLeft()
 }
 
 // A connection that has stopped carrying data, in either direction, is
@@ -250,7 +251,7 @@ func TestSilentConnection(t *testing.T) {
 			l := launchHosts(t, "--launch-agent", agent, "-H", "a:1", "--peer-timeout", "5", "sh", "-c", hostSleeper)
 			l.expect(1, "pid ")
 			stopped := 0
-			for _, pid := range marked(l.mark) {
+			for _, pid := range processesWith(l.mark) {
 				if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); string(line) == "cat\x00" {
 					syscall.Kill(pid, syscall.SIGSTOP)
 					defer syscall.Kill(pid, syscall.SIGKILL)
@@ -260,7 +261,7 @@ func TestSilentConnection(t *testing.T) {
 			if stopped != 1 {
 				t.Fatalf("%d of the connections stopped", stopped)
 			}
-			l.ends(125)
+			l.checkEnd(125)
 			if text := l.stderr.String(); !strings.Contains(text, "host a was lost") {
 				t.Errorf("host a is not named:\n%s", text)
 			}
@@ -277,7 +278,7 @@ func TestStoppedRankIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stderr.Close()
-	l := starts(t, func(c *exec.Cmd) { c.Path, c.Stderr = namedTreerun(t), stderr }, "--launch-agent", hostAgent,
+	l := startTreerun(t, func(c *exec.Cmd) { c.Path, c.Stderr = namedTreerun(t), stderr }, "--launch-agent", hostAgent,
 		"-H", "a:1,b:2", "--peer-timeout", "60", "sh", "-c", `echo pid $$; exec sleep 300`)
 	pids := l.pids(3)
 	syscall.Kill(pids[2], syscall.SIGSTOP)
@@ -290,7 +291,7 @@ func TestStoppedRankIsNamed(t *testing.T) {
 		text = string(b)
 	}
 	syscall.Kill(pids[0], syscall.SIGKILL)
-	l.ends(137)
+	l.checkEnd(137)
 	b, _ := os.ReadFile(stderr.Name())
 	if strings.Count(string(b), "is stopped by") != 1 || !strings.Contains(text, want) {
 		t.Errorf("%q is missing, or not alone, in\n%s", want, b)

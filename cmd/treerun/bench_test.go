@@ -47,11 +47,11 @@ func TestBenchRows(t *testing.T) {
 	}
 	for _, np := range []int{1, 2, 4} {
 		t.Run(fmt.Sprint("np=", np), func(t *testing.T) {
-			l := starts(t, nil, "bench", "-np", strconv.Itoa(np), "--collective", "all", "-b", "8", "-e", "32K", "-f", "16",
-				"-i", "4", "-w", "1", "--json", "-")
-			l.ends(0)
+			l := startTreerun(t, nil, "bench", "-np", strconv.Itoa(np), "--collective", "all", "-b", "8", "-e", "32K", "-f",
+				"16", "-i", "4", "-w", "1", "--json", "-")
+			l.checkEnd(0)
 			seen := map[string]int{}
-			for _, line := range l.seen {
+			for _, line := range l.output {
 				var r benchRow
 				d := json.NewDecoder(bytes.NewReader([]byte(line)))
 				if err := d.Decode(&r); err != nil {
@@ -93,11 +93,11 @@ func TestBenchRows(t *testing.T) {
 // with the signal's code.
 func TestBenchStops(t *testing.T) {
 	testutil.NotUnderRace(t, "package bench has tests of its own")
-	l := starts(t, nil, "bench", "-np", "2", "-b", "8", "-e", "8", "-i", "1000000", "--max-seconds", "100", "--collective",
-		"barrier,allreduce")
+	l := startTreerun(t, nil, "bench", "-np", "2", "-b", "8", "-e", "8", "-i", "1000000", "--max-seconds", "100",
+		"--collective", "barrier,allreduce")
 	l.expect(1, "Rank  1")
 	l.signal(syscall.SIGINT)
-	l.ends(130)
+	l.checkEnd(130)
 
 	cmd := exec.Command(l.cmd.Path, "bench", "-np", "2", "-b", "8", "-e", "64K", "-i", "2")
 	cmd.Args[0] = "treerun"

@@ -35,9 +35,9 @@ func (m processTests) Run() int {
 	return m.M.Run()
 }
 
-// built puts the program of a package into a file, which other users may run, too. Every
+// build puts the program of a package into a file, which other users may run, too. Every
 // caller has its own name for the file: tests find their processes by it.
-func built(t *testing.T, pkg, file string) {
+func build(t *testing.T, pkg, file string) {
 	t.Helper()
 	builds.Lock()
 	defer builds.Unlock()
@@ -64,9 +64,9 @@ func built(t *testing.T, pkg, file string) {
 	}
 }
 
-// putLooper puts a looper, which is the test binary under that name, next to a program that was
+// installLooper puts a looper, which is the test binary under that name, next to a program that was
 // built into this folder: tests find its processes by its file.
-func putLooper(t *testing.T, dir string) (file string) {
+func installLooper(t *testing.T, dir string) (file string) {
 	t.Helper()
 	file = filepath.Join(dir, "looper")
 	self, err := exec.LookPath("looper")
@@ -84,6 +84,6 @@ func chaosBinaries(t *testing.T) (launcher, looper string) {
 	t.Helper()
 	dir := t.TempDir()
 	launcher = filepath.Join(dir, "treerun")
-	built(t, ".", launcher)
-	return launcher, putLooper(t, dir)
+	build(t, ".", launcher)
+	return launcher, installLooper(t, dir)
 }

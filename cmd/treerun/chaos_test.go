@@ -86,9 +86,9 @@ func (j *chaosJob) ranks() []int {
 	return pids
 }
 
-// leftovers returns the objects of the machine that a job could have left behind:
+// listLeftovers returns the objects of the machine that a job could have left behind:
 // processes of the looper, shared memory, temporary files, abstract sockets.
-func leftovers(t *testing.T, looper, tmp string) map[string]bool {
+func listLeftovers(t *testing.T, looper, tmp string) map[string]bool {
 	t.Helper()
 	found := make(map[string]bool)
 	exes, _ := filepath.Glob("/proc/[0-9]*/exe")
@@ -119,7 +119,7 @@ func leftovers(t *testing.T, looper, tmp string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	others := strangersSockets(filepath.Dir(looper))
+	others := foreignSockets(filepath.Dir(looper))
 	for line := range strings.Lines(string(sockets)) {
 		before, name, ok := strings.Cut(line, "@")
 		fields := strings.Fields(before) // the last one is the inode
@@ -130,9 +130,9 @@ func leftovers(t *testing.T, looper, tmp string) map[string]bool {
 	return found
 }
 
-// strangersSockets returns the inodes of the sockets of processes whose
+// foreignSockets returns the inodes of the sockets of processes whose
 // executable is not below dir: those of other tests and jobs.
-func strangersSockets(dir string) map[string]bool {
+func foreignSockets(dir string) map[string]bool {
 	inodes := make(map[string]bool)
 	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, fd := range fds {
@@ -149,14 +149,14 @@ func strangersSockets(dir string) map[string]bool {
 	return inodes
 }
 
-// nothingLeft compares the leftovers with those before, and waits a little for
+// checkNothingLeft compares the leftovers with those before, and waits a little for
 // processes that are just ending.
-func nothingLeft(t *testing.T, looper, tmp string, before map[string]bool) {
+func checkNothingLeft(t *testing.T, looper, tmp string, before map[string]bool) {
 	t.Helper()
 	var left []string
 	for deadline := time.Now().Add(maxWait / 2); ; time.Sleep(10 * time.Millisecond) {
 		left = left[:0]
-		for what := range leftovers(t, looper, tmp) {
+		for what := range listLeftovers(t, looper, tmp) {
 			if !before[what] {
 				left = append(left, what)
 			}
@@ -170,8 +170,8 @@ func nothingLeft(t *testing.T, looper, tmp string, before map[string]bool) {
 	}
 }
 
-// reports returns the times at which each surviving rank's call returned a typed error.
-func (j *chaosJob) reports() []time.Time {
+// reportTimes returns the times at which each surviving rank's call returned a typed error.
+func (j *chaosJob) reportTimes() []time.Time {
 	var when []time.Time
 	for line := range strings.Lines(j.stderr.String()) {
 		var r, cause int
@@ -203,7 +203,7 @@ func TestKillRank(t *testing.T) {
 	testutil.NotUnderRace(t, "TestKillAnyRank starts the same code")
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
-	before := leftovers(t, looper, tmp)
+	before := listLeftovers(t, looper, tmp)
 	var times chaosTimes
 	for i := range chaosRuns(t, testutil.Count(8, 20)) {
 		seed := uint64(time.Now().UnixNano())
@@ -214,7 +214,7 @@ func TestKillRank(t *testing.T) {
 			break
 		}
 	}
-	nothingLeft(t, looper, tmp, before)
+	checkNothingLeft(t, looper, tmp, before)
 	slices.Sort(times.learned)
 	t.Logf("%+v", times)
 	if n := len(times.learned); n == 0 || times.learned[n/2] > time.Second { // one job may stall on a busy machine
@@ -258,7 +258,7 @@ func killOneRank(t *testing.T, rng *rand.Rand, tmp string, times *chaosTimes, np
 		t.Error("a rank got an untyped error or a wrong result")
 	}
 	last := killed
-	reports := j.reports()
+	reports := j.reportTimes()
 	for _, at := range reports {
 		times.learned = append(times.learned, at.Sub(killed))
 		if at.After(last) {
@@ -282,7 +282,7 @@ func TestKillLauncher(t *testing.T) {
 	testutil.NotUnderRace(t, "TestKillTreerun starts the same code")
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
-	before := leftovers(t, looper, tmp)
+	before := listLeftovers(t, looper, tmp)
 	for range chaosRuns(t, testutil.Count(4, 8)) {
 		j := startJob(t, tmp, launcher, "-np", strconv.Itoa(2+rand.IntN(7)), looper)
 		time.Sleep(time.Duration(rand.IntN(250)) * time.Millisecond)
@@ -292,6 +292,6 @@ func TestKillLauncher(t *testing.T) {
 		if code := j.wait(t); code != 137 {
 			t.Errorf("exit code %d, want 137", code)
 		}
-		nothingLeft(t, looper, tmp, before)
+		checkNothingLeft(t, looper, tmp, before)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// checkOn runs check from host 0 and returns the exit code and the output.
-func checkOn(t *testing.T, h *nethosts.Hosts, agent string, args ...string) (code int, text string) {
+// runCheckOn runs check from host 0 and returns the exit code and the output.
+func runCheckOn(t *testing.T, h *nethosts.Hosts, agent string, args ...string) (code int, text string) {
 	t.Helper()
 	cmd := h.Command(0, namedTreerun(t), append([]string{"check", "--launch-agent", agent}, args...)...)
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
@@ -44,7 +44,7 @@ func TestCheckHosts(t *testing.T) {
 			t.Fatalf("\n%s", text)
 		}
 	}
-	code, text := checkOn(t, h, h.Agent(), "-H", "chk0:2,chk1:2,chk2:2")
+	code, text := runCheckOn(t, h, h.Agent(), "-H", "chk0:2,chk1:2,chk2:2")
 	wants(code, 0, text, "ok     hosts          3 of 3 answer\n", "ok     treerun ",
 		"ok     network        eth0 (MTU 1500)\n", "ok     names          chk0 is 10.77.0.1 and fd77::1, chk1 is ",
 		"ok     clock          at most 100ms from this host's\n", "ok     tcp            each host reaches all others\n")
@@ -73,7 +73,7 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 	if err := os.WriteFile(hostfile, []byte("chk0\nchk1 slots=4\nchk2\ndown\nold\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, text = checkOn(t, h, "sh "+agent+" {host}", "--hostfile", hostfile)
+	code, text = runCheckOn(t, h, "sh "+agent+" {host}", "--hostfile", hostfile)
 	wants(code, 1, text, "WRONG  host           down: sh exited with code 255: connect to host down: no route\n",
 		"WRONG  host           old: treerun there is v9.9.9, and here ", "note   hosts          3 of 5 answer\n",
 		"WRONG  open files     chk1: 300, at most 300: 4 ranks need about 320 (remedy: ulimit -n 320)\n",
@@ -85,11 +85,11 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 	if err := h.Cut(0, 1, 2); err != nil {
 		t.Fatal(err)
 	}
-	code, text = checkOn(t, h, h.Agent(), "-H", "chk0,chk1,chk2", "--start-timeout", "8")
+	code, text = runCheckOn(t, h, h.Agent(), "-H", "chk0,chk1,chk2", "--start-timeout", "8")
 	wants(code, 1, text, "on host chk1) -> rank 2 (", "on host chk2) -> rank 1 (",
 		"WRONG  tcp            a rank on each host fails: exit status 125 (remedy: the lines above name the fault")
 	for i := range h.Len() {
-		if err := empty(h, i); err != nil {
+		if err := waitUntilEmpty(h, i); err != nil {
 			t.Error(err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestLoopbackDown(t *testing.T) {
 // TestKillCheck: a check that is killed while it waits for hosts leaves nothing, on this host or on them.
 func TestKillCheck(t *testing.T) {
 	named, waits := namedTreerun(t), filepath.Join(t.TempDir(), "waits")
-	l := starts(t, func(c *exec.Cmd) { c.Path = named }, "check", "-H", "a,b", "--launch-agent",
+	l := startTreerun(t, func(c *exec.Cmd) { c.Path = named }, "check", "-H", "a,b", "--launch-agent",
 		`sh -c 'test {host} = a && exec "$@"; >`+waits+`; sleep 300' -`)
 	for late := time.Now().Add(maxWait); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(waits); err == nil {
@@ -140,5 +140,5 @@ func TestKillCheck(t *testing.T) {
 		}
 	}
 	l.signal(syscall.SIGKILL)
-	l.ends(137)
+	l.checkEnd(137)
 }

@@ -75,14 +75,14 @@ func FuzzParse(f *testing.F) {
 
 func TestEnvironment(t *testing.T) {
 	base := []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}
-	env, far, warnings, err := environment(base,
+	env, remote, warnings, err := environment(base,
 		[]string{"COLOUR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOUR=green"})
 	want := []string{"SHAPE=round", "NCCL_DEBUG=1", "SIZE=a=b", "EMPTY=", "COLOUR=green"}
 	if err != nil || len(warnings) > 0 || !slices.Equal(env, want) {
 		t.Errorf("environment: %q, %q, %v; want %q", env, warnings, err, want)
 	}
-	if want := []string{"SIZE=a=b", "EMPTY=", "SHAPE=round", "NCCL_DEBUG=1", "COLOUR=green"}; !slices.Equal(far, want) {
-		t.Errorf("for other hosts: %q, want %q", far, want)
+	if want := []string{"SIZE=a=b", "EMPTY=", "SHAPE=round", "NCCL_DEBUG=1", "COLOUR=green"}; !slices.Equal(remote, want) {
+		t.Errorf("for other hosts: %q, want %q", remote, want)
 	}
 	if !slices.Equal(base, []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}) {
 		t.Errorf("the base was changed to %q", base)

@@ -14,8 +14,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// onFakeHost runs a job on a fake host, and returns its output.
-func onFakeHost(t *testing.T, env []string, code int, flags string, program ...string) (stdout, stderr string) {
+// runOnFakeHost runs a job on a fake host, and returns its output.
+func runOnFakeHost(t *testing.T, env []string, code int, flags string, program ...string) (stdout, stderr string) {
 	t.Helper()
 	return startOnFakeHost(t, env, code, append(strings.Fields(flags), program...)...)()
 }
@@ -69,7 +69,7 @@ func TestDeviceTrouble(t *testing.T) {
 	} {
 		t.Run(c.env, func(t *testing.T) {
 			t.Parallel()
-			_, errs := onFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-1"), c.env), 125, deviceCalls+c.collective)
+			_, errs := runOnFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-1"), c.env), 125, deviceCalls+c.collective)
 			if !strings.Contains(errs, c.want) {
 				t.Errorf("%q is missing in\n%s", c.want, errs)
 			}
@@ -83,7 +83,7 @@ const deviceCalls = "bench --device cuda -np 2 -v -b 1K -e 64K -f 64 -i 3 -w 1 -
 // bench measures device calls and compares every element.
 func TestBenchOnGPUs(t *testing.T) {
 	t.Parallel()
-	out, _ := onFakeHost(t, fakegpu.Start(t, "dgx1v/0-3"), 0,
+	out, _ := runOnFakeHost(t, fakegpu.Start(t, "dgx1v/0-3"), 0,
 		"bench --device cuda -np 4 --collective all -b 1K -e 64K -f 64 -i 3 -w 1 -d float32,bfloat16 -o sum,avg --inflight "+
 			"1,3")
 	for _, name := range []string{"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall", "gather",
@@ -96,15 +96,15 @@ func TestBenchOnGPUs(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	for _, flags := range []string{"--collective send", "--gpu-bind none"} {
-		onFakeHost(t, nil, 64, "bench --device cuda "+flags)
+		runOnFakeHost(t, nil, 64, "bench --device cuda "+flags)
 	}
-	onFakeHost(t, nil, 64, "bench --gpus 0")
-	_, errs := onFakeHost(t, fakegpu.Start(t, "dgx1v/0"), 125, "bench --device cuda -np 1 -b 64M -e 64M")
+	runOnFakeHost(t, nil, 64, "bench --gpus 0")
+	_, errs := runOnFakeHost(t, fakegpu.Start(t, "dgx1v/0"), 125, "bench --device cuda -np 1 -b 64M -e 64M")
 	if want := "rank 0: buffers of float32: cuMemAlloc of 67108864 bytes"; !strings.Contains(errs, want) {
 		t.Errorf("%q is missing in\n%s", want, errs)
 	}
-	onFakeHost(t, nil, 64, "bench --device gpu")
-	onFakeHost(t, nil, 64, "bench --device cuda --alloc")
+	runOnFakeHost(t, nil, 64, "bench --device gpu")
+	runOnFakeHost(t, nil, 64, "bench --device cuda --alloc")
 }
 
 // The ranks of bench get the GPUs of the command line.
@@ -112,26 +112,26 @@ func TestBenchOnChosenGPUs(t *testing.T) {
 	t.Parallel()
 	env := fakegpu.Start(t, "dgx1v/0-3")
 	const short = "bench --device cuda -b 8 -e 8 -i 3 -w 1 -np "
-	out, _ := onFakeHost(t, env, 0, short+"2 --gpus 2,1")
-	if bus := busesOf(out); len(bus) != 2 || !(bus[0] > bus[1]) {
+	out, _ := runOnFakeHost(t, env, 0, short+"2 --gpus 2,1")
+	if bus := pciAddresses(out); len(bus) != 2 || !(bus[0] > bus[1]) {
 		t.Errorf("not GPUs 2 and 1, but %q, in\n%s", bus, out)
 	}
-	out, _ = onFakeHost(t, env, 0, short+"2 --gpus 3 --ranks-per-gpu 2")
-	if bus := busesOf(out); len(bus) != 2 || bus[0] != bus[1] {
+	out, _ = runOnFakeHost(t, env, 0, short+"2 --gpus 3 --ranks-per-gpu 2")
+	if bus := pciAddresses(out); len(bus) != 2 || bus[0] != bus[1] {
 		t.Errorf("not one GPU for both, but %q, in\n%s", bus, out)
 	}
 	for flags, want := range map[string]string{
 		"2 --gpus 9": "no GPU 9",
 		"2 --gpus 1": "--ranks-per-gpu 2 lets them share",
 	} {
-		if _, errs := onFakeHost(t, env, 64, short+flags); !strings.Contains(errs, want) {
+		if _, errs := runOnFakeHost(t, env, 64, short+flags); !strings.Contains(errs, want) {
 			t.Errorf("%s: %q is missing in\n%s", flags, want, errs)
 		}
 	}
 }
 
-// busesOf returns the PCI addresses in the head of a table, rank by rank.
-func busesOf(table string) (list []string) {
+// pciAddresses returns the PCI addresses in the head of a table, rank by rank.
+func pciAddresses(table string) (list []string) {
 	for _, m := range regexp.MustCompile(`# +Rank .*\[([0-9a-f:.]+)\]`).FindAllStringSubmatch(table, -1) {
 		list = append(list, m[1])
 	}

@@ -17,17 +17,17 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// dying is a rank of a job whose rank 1 touches the number of bytes in its argument, and kills itself. Rank 0 prints
+// runDying is a rank of a job whose rank 1 touches the number of bytes in its argument, and kills itself. Rank 0 prints
 // the time after which it has learned of it, and the time until the process had ended: before its end the system
 // notifies no process.
-func dying() {
-	if err := die(); err != nil {
+func runDying() {
+	if err := measureDeath(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func die() error {
+func measureDeath() error {
 	ctx := context.Background()
 	w, err := rank.Init(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func die() error {
 	}
 	size, err := strconv.Atoi(os.Args[1])
 	if err == nil && w.Rank() == 1 {
-		err = touch(size)
+		err = touchMemory(size)
 	}
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func die() error {
 	return nil
 }
 
-// touch maps memory in small pages and writes to each.
-func touch(size int) error {
+// touchMemory maps memory in small pages and writes to each.
+func touchMemory(size int) error {
 	mem, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		return err
@@ -88,11 +88,11 @@ func touch(size int) error {
 
 // The death of a child that acts as the rank in place of the rank's process is not taken for the rank's end.
 func TestDyingChild(t *testing.T) {
-	l := starts(t, nil, "-np", "2", "sh", "-c", "dying 1000; sleep 0.5; exit 7")
+	l := startTreerun(t, nil, "-np", "2", "sh", "-c", "dying 1000; sleep 0.5; exit 7")
 	if line := <-l.lines; !strings.Contains(line, "lost its connection") {
 		t.Errorf("rank 0: %s", line)
 	}
-	l.exits(7)
+	l.checkExit(7)
 }
 
 // A rank that is killed is known to be lost before the system has taken its memory back, which takes half a second for
@@ -109,13 +109,13 @@ func TestDyingRank(t *testing.T) {
 	available, _ := strconv.Atoi(string(m[1]))
 	size := min(testutil.Count(1, 4)<<30, available<<10/6)
 	testutil.WithLonger(t, time.Second, func(limit time.Duration) error {
-		l := starts(t, nil, "-np", "2", "dying", strconv.Itoa(size))
+		l := startTreerun(t, nil, "-np", "2", "dying", strconv.Itoa(size))
 		line := <-l.lines
 		var heard, ended time.Duration // in milliseconds
 		if n, err := fmt.Sscanf(line, "[0] heard after %d ms, ended after %d ms: 1, rank 1", &heard, &ended); n < 2 {
 			t.Fatalf("%q: %v\n%s", line, err, l.stderr.String())
 		}
-		l.exits(137)
+		l.checkExit(137)
 		if text := l.stderr.String(); !strings.Contains(text, "rank 1 failed first: it was killed by SIGKILL") {
 			t.Errorf("the cause is not the signal:\n%s", text)
 		}

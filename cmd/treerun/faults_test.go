@@ -14,7 +14,7 @@ func TestRankFaults(t *testing.T) {
 	testutil.NotUnderRace(t, "treerun is built without the detector")
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
-	before := leftovers(t, looper, tmp)
+	before := listLeftovers(t, looper, tmp)
 	for _, tc := range []struct {
 		name  string
 		args  []string
@@ -37,7 +37,7 @@ func TestRankFaults(t *testing.T) {
 			if code != tc.code {
 				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
-			if got := len(j.reports()); got != tc.ranks {
+			if got := len(j.reportTimes()); got != tc.ranks {
 				t.Errorf("%d ranks reported a typed error, want %d", got, tc.ranks)
 			}
 			for _, want := range tc.says {
@@ -51,7 +51,7 @@ func TestRankFaults(t *testing.T) {
 			if t.Failed() {
 				t.Logf("stdout:\n%s\nstderr:\n%s", &j.stdout, &j.stderr)
 			}
-			nothingLeft(t, looper, tmp, before)
+			checkNothingLeft(t, looper, tmp, before)
 		})
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// fileTime limits the time of a command that is given a FIFO, a device or
+// hangTimeout limits the time of a command that is given a FIFO, a device or
 // another user's file. It detects a hang, and is no measure of speed.
-const fileTime = 40 * time.Second
+const hangTimeout = 40 * time.Second
 
-// runWithin runs a command that must end by itself, and returns its exit code and
+// runBounded runs a command that must end by itself, and returns its exit code and
 // its output.
-func runWithin(t *testing.T, env []string, command ...string) (code int, output string) {
+func runBounded(t *testing.T, env []string, command ...string) (code int, output string) {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.WaitDelay = time.Second
-	hung := time.AfterFunc(fileTime, func() { cmd.Process.Kill() })
+	hung := time.AfterFunc(hangTimeout, func() { cmd.Process.Kill() })
 	text, err := cmd.CombinedOutput()
 	if !hung.Stop() {
 		t.Fatalf("%q has not ended:\n%s", command, text)
@@ -35,9 +35,9 @@ func runWithin(t *testing.T, env []string, command ...string) (code int, output 
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// planted returns files that block or mislead a program that trusts them, by the text of
+// hostileFiles returns files that block or mislead a program that trusts them, by the text of
 // the error about them. Only root can make the last one.
-func planted(t *testing.T, text string) map[string]func(name string) error {
+func hostileFiles(t *testing.T, text string) map[string]func(name string) error {
 	t.Helper()
 	testutil.NotUnderRace(t, "treerun is built without the detector")
 	kinds := map[string]func(string) error{
@@ -56,7 +56,7 @@ func planted(t *testing.T, text string) map[string]func(name string) error {
 // at once.
 func TestNamedFiles(t *testing.T) {
 	launcher, _ := chaosBinaries(t)
-	for what, plant := range planted(t, "") {
+	for what, plant := range hostileFiles(t, "") {
 		if strings.Contains(what, "belongs") {
 			continue // users may name files of others
 		}
@@ -68,7 +68,7 @@ func TestNamedFiles(t *testing.T) {
 			{"plan", "--graph", name}, {"sim", "--graph", name}, {"topo", "--graph", name},
 			{"--hostfile", name, "true"},
 		} {
-			code, output := runWithin(t, nil, append([]string{launcher}, args...)...)
+			code, output := runBounded(t, nil, append([]string{launcher}, args...)...)
 			if code == 0 || !strings.Contains(output, name) || !strings.Contains(output, what) {
 				t.Errorf("%s as file of %q: code %d, want an error with the name and %q:\n%s", what, args, code, what, output)
 			}
@@ -79,7 +79,7 @@ func TestNamedFiles(t *testing.T) {
 // The same, or another user's file, in place of a key is an error at once.
 func TestKeyFiles(t *testing.T) {
 	launcher, looper := chaosBinaries(t)
-	for what, plant := range planted(t, strings.Repeat("0a", 32)) {
+	for what, plant := range hostileFiles(t, strings.Repeat("0a", 32)) {
 		dir := t.TempDir()
 		name, own := filepath.Join(dir, "file"), filepath.Join(dir, "treerun", "key")
 		if err := errors.Join(os.Mkdir(filepath.Dir(own), 0o700), plant(name), plant(own)); err != nil {
@@ -94,7 +94,7 @@ func TestKeyFiles(t *testing.T) {
 			{append(alone, "TREERUN_KEY_FILE="+name), []string{looper}},
 			{alone, []string{looper}},
 		} {
-			code, output := runWithin(t, c.env, c.command...)
+			code, output := runBounded(t, c.env, c.command...)
 			if code == 0 || !strings.Contains(output, what) {
 				t.Errorf("%s as key of %q: code %d, want an error with %q:\n%s", what, c.command, code, what, output)
 			}
@@ -109,7 +109,7 @@ func TestCachedFiles(t *testing.T) {
 	env := []string{"XDG_CACHE_HOME=" + cache}
 	run := func() {
 		t.Helper()
-		if code, output := runWithin(t, env, launcher, "-np", "2", looper, "-calls", "2"); code != 0 {
+		if code, output := runBounded(t, env, launcher, "-np", "2", looper, "-calls", "2"); code != 0 {
 			t.Fatalf("code %d:\n%s", code, output)
 		}
 	}
@@ -118,7 +118,7 @@ func TestCachedFiles(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("the job has cached nothing: %v", err)
 	}
-	for what, plant := range planted(t, "nonsense") {
+	for what, plant := range hostileFiles(t, "nonsense") {
 		for _, file := range files {
 			if err := errors.Join(os.Remove(file), plant(file)); err != nil {
 				t.Fatal(err)

@@ -13,17 +13,18 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// onGPUs starts treerun on a fake host, with a cache of its own.
-func onGPUs(t *testing.T, env []string, args ...string) *launched {
+// runOnGPUs starts treerun on a fake host, with a cache of its own.
+func runOnGPUs(t *testing.T, env []string, args ...string) *launched {
 	t.Helper()
 	testutil.NotUnderRace(t, "the library of the fake GPUs is C")
 	cache := t.TempDir()
-	return starts(t, func(cmd *exec.Cmd) { cmd.Env = append(append(cmd.Env, env...), "XDG_CACHE_HOME="+cache) }, args...)
+	addEnv := func(cmd *exec.Cmd) { cmd.Env = append(append(cmd.Env, env...), "XDG_CACHE_HOME="+cache) }
+	return startTreerun(t, addEnv, args...)
 }
 
 // sorted returns the lines that a job has printed, in order.
 func (l *launched) sorted() []string {
-	list := slices.Clone(l.seen)
+	list := slices.Clone(l.output)
 	slices.Sort(list)
 	return list
 }
@@ -33,10 +34,10 @@ func (l *launched) sorted() []string {
 func TestRanksGetGPUs(t *testing.T) {
 	env := fakegpu.Start(t, "dgx1v")
 	const show = `echo "$RANK ${TREERUN_DEVICE:-none} ${CUDA_VISIBLE_DEVICES-all}"`
-	l := onGPUs(t, env, "--tag-output=false", "sh", "-c", show)
-	l.ends(0)
+	l := runOnGPUs(t, env, "--tag-output=false", "sh", "-c", show)
+	l.checkEnd(0)
 	all := make(map[string]string) // by rank: its GPU
-	for _, line := range l.seen {
+	for _, line := range l.output {
 		f := strings.Fields(line)
 		if len(f) != 3 || !strings.HasPrefix(f[1], "GPU-") || f[2] != "all" {
 			t.Errorf("line %q", line)
@@ -59,8 +60,8 @@ func TestRanksGetGPUs(t *testing.T) {
 		{"-np 2 --gpu-bind none", "1 none all"},
 		{"-np 9", "8 none all"},
 	} {
-		l := onGPUs(t, env, append(strings.Fields(c.args), "--tag-output=false", "sh", "-c", show)...)
-		l.ends(0)
+		l := runOnGPUs(t, env, append(strings.Fields(c.args), "--tag-output=false", "sh", "-c", show)...)
+		l.checkEnd(0)
 		if list := l.sorted(); len(list) == 0 || list[len(list)-1] != c.want {
 			t.Errorf("%s: %q, want %q last", c.args, list, c.want)
 		}
@@ -69,13 +70,13 @@ func TestRanksGetGPUs(t *testing.T) {
 			t.Errorf("%s: stderr %s", c.args, &l.stderr)
 		}
 	}
-	l = onGPUs(t, env, "-np", "9", "--ranks-per-gpu", "1", "true")
-	l.ends(64)
+	l = runOnGPUs(t, env, "-np", "9", "--ranks-per-gpu", "1", "true")
+	l.checkEnd(64)
 	if !strings.Contains(l.stderr.String(), "--ranks-per-gpu 2 lets them share") {
 		t.Errorf("stderr %s", &l.stderr)
 	}
-	l = onGPUs(t, env, "-np", "2", "-v", "true")
-	l.ends(0)
+	l = runOnGPUs(t, env, "-np", "2", "-v", "true")
+	l.checkEnd(0)
 	if text := l.stderr.String(); !strings.Contains(text, "rank 1: GPU 1 (") || !strings.Contains(text, all["1"]) ||
 		!strings.Contains(text, "core") {
 		t.Errorf("-v says\n%s", text)
@@ -94,9 +95,9 @@ func valuesOf(m map[string]string) (list []string) {
 func TestTopoMeasuresGPUs(t *testing.T) {
 	t.Parallel()
 	env := fakegpu.Start(t, "dgx1v")
-	l := onGPUs(t, env, "topo", "-np", "4", "--format", "json")
-	l.ends(0)
-	g, err := topo.ParseGraph([]byte(strings.Join(l.seen, "\n")))
+	l := runOnGPUs(t, env, "topo", "-np", "4", "--format", "json")
+	l.checkEnd(0)
+	g, err := topo.ParseGraph([]byte(strings.Join(l.output, "\n")))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &l.stderr)
 	}
@@ -111,18 +112,18 @@ func TestTopoMeasuresGPUs(t *testing.T) {
 			t.Errorf("link %d-%d of %v", w.A, w.B, g)
 		}
 	}
-	l = onGPUs(t, append(env, "TREERUN_FAKE_GPU_BROKEN=0-3"), "topo", "-np", "4")
-	l.ends(0)
-	text := strings.Join(l.seen, "\n")
+	l = runOnGPUs(t, append(env, "TREERUN_FAKE_GPU_BROKEN=0-3"), "topo", "-np", "4")
+	l.checkEnd(0)
+	text := strings.Join(l.output, "\n")
 	for _, want := range []string{"declared, where it was measured", "rank 3: GPU 3 (",
 		"the link of ranks 0 and 3 (", "is not used: ", "ACS or an IOMMU"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	l = onGPUs(t, env, "topo", "-np", "2", "--gpu-bind", "none")
-	l.ends(0)
-	if text := strings.Join(l.seen, "\n"); strings.Contains(text, "GPU") ||
+	l = runOnGPUs(t, env, "topo", "-np", "2", "--gpu-bind", "none")
+	l.checkEnd(0)
+	if text := strings.Join(l.output, "\n"); strings.Contains(text, "GPU") ||
 		!strings.Contains(text, "2 ranks, 1 link, measured") {
 		t.Errorf("without GPUs:\n%s", text)
 	}
@@ -152,9 +153,9 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			l := onGPUs(t, append(slices.Clone(env), c.vars...), "check")
-			l.ends(c.code)
-			text := strings.Join(l.seen, "\n")
+			l := runOnGPUs(t, append(slices.Clone(env), c.vars...), "check")
+			l.checkEnd(c.code)
+			text := strings.Join(l.output, "\n")
 			for _, want := range c.want {
 				if !strings.Contains(text, want) {
 					t.Errorf("no %q in\n%s\nstderr:\n%s", want, text, &l.stderr)
@@ -175,12 +176,12 @@ func TestCheckGPUsOfHosts(t *testing.T) {
 		"1-2": {"ok     hosts          2 of 2 answer", "ok     gpu 3          Tesla", "WRONG  peers          6 pairs",
 			"note   link           the link of ranks 1 and 2 ("},
 	} {
-		l := starts(t, func(cmd *exec.Cmd) {
+		l := startTreerun(t, func(cmd *exec.Cmd) {
 			cmd.Path = named
 			cmd.Env = append(append(cmd.Env, env...), "TREERUN_FAKE_GPU_BROKEN="+broken, "XDG_CACHE_HOME="+t.TempDir())
 		}, "check", "-H", "a:2,b:2", "--launch-agent", hostAgent)
-		l.ends(len(broken) / 3) // 1 where a link is
-		text := strings.Join(l.seen, "\n")
+		l.checkEnd(len(broken) / 3) // 1 where a link is
+		text := strings.Join(l.output, "\n")
 		for _, line := range want {
 			if !strings.Contains(text, line) || strings.Contains(text, "GPU-") == (broken == "") {
 				t.Errorf("no %q, or names of GPUs, in\n%s\nstderr:\n%s", line, text, &l.stderr)
@@ -192,17 +193,18 @@ func TestCheckGPUsOfHosts(t *testing.T) {
 // A host without a GPU is no fault, and check prints a line about it.
 func TestCheckWithoutGPU(t *testing.T) {
 	testutil.NotUnderRace(t, "the library of the fake GPUs is C")
-	l := starts(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }, "check")
-	l.exits(0)
-	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "none   gpu") ||
+	noGPUs := func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }
+	l := startTreerun(t, noGPUs, "check")
+	l.checkExit(0)
+	if text := strings.Join(l.output, "\n"); !strings.Contains(text, "none   gpu") ||
 		!strings.Contains(text, "ok     shared memory") {
 		t.Errorf("%s", text)
 	}
 	for code, args := range map[int][]string{64: {"check", "x"}, 0: {"check", "--help"}} {
-		l := starts(t, nil, args...)
-		l.ends(code)
-		if code == 0 && !strings.Contains(strings.Join(l.seen, "\n"), "WRONG  jobs fail") {
-			t.Error(fmt.Sprint(l.seen))
+		l := startTreerun(t, nil, args...)
+		l.checkEnd(code)
+		if code == 0 && !strings.Contains(strings.Join(l.output, "\n"), "WRONG  jobs fail") {
+			t.Error(fmt.Sprint(l.output))
 		}
 	}
 }
@@ -216,7 +218,7 @@ func TestHostsGiveGPUs(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	l := launchHosts(t, "-H", "a:2,b:2", "-v", "--tag-output=false", "sh", "-c", `echo "$FAKEHOST $TREERUN_DEVICE"`)
-	l.ends(0)
+	l.checkEnd(0)
 	all := l.sorted()
 	if len(all) != 4 || len(slices.Compact(slices.Clone(all))) != 4 || !strings.HasPrefix(all[3], "b GPU-") {
 		t.Fatalf("%q\n%s", all, &l.stderr)
@@ -230,7 +232,7 @@ func TestHostsGiveGPUs(t *testing.T) {
 		t.Errorf("-v says\n%s", text)
 	}
 	l = launchHosts(t, "-H", "a:1,b:1", "--gpus", "77", "true")
-	l.exits(64)
+	l.checkExit(64)
 	if text := l.stderr.String(); !strings.Contains(text, "this host has no GPU 77: it has 8 GPUs") {
 		t.Errorf("%s", text)
 	}

@@ -31,37 +31,37 @@ func TestKillTreerunEndsChildren(t *testing.T) {
 		"rank ended": `if [ $RANK = 1 ]; then echo ready; sleep 300; true; else sleep 300 & echo ready; fi`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := starts(t, func(c *exec.Cmd) {
+			l := startTreerun(t, func(c *exec.Cmd) {
 				c.SysProcAttr.Pgid = bystander.Process.Pid
 			}, "-np", "2", "sh", "-c", script)
 			l.expect(2, "ready")
 			l.signal(syscall.SIGKILL)
-			l.ends(137)
+			l.checkEnd(137)
 			waitForState(t, bystander.Process.Pid, "S")
 		})
 	}
 
-	daemon := starts(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
+	daemon := startTreerun(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
 	pid := daemon.pids(1)[0]
 	daemon.signal(syscall.SIGKILL)
-	for end := time.Now().Add(maxWait / 2); len(marked(daemon.mark)) > 1; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(maxWait / 2); len(processesWith(daemon.mark)) > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("processes are left: %v", marked(daemon.mark))
+			t.Fatalf("processes are left: %v", processesWith(daemon.mark))
 		}
 	}
 	waitForState(t, pid, "S") // the process that left the job
 	syscall.Kill(pid, syscall.SIGKILL)
-	daemon.ends(137)
+	daemon.checkEnd(137)
 }
 
 // After a normal end no guard is left, not even for a moment.
 func TestGuardIsGone(t *testing.T) {
 	for _, script := range []string{"exit 0", "exit 3", "kill -9 $$", "sleep 0.1"} {
-		l := starts(t, nil, "-np", "2", "sh", "-c", script)
+		l := startTreerun(t, nil, "-np", "2", "sh", "-c", script)
 		for range l.lines {
 		}
 		l.cmd.Wait() // the state does not matter
-		if left := marked(l.mark); len(left) > 0 {
+		if left := processesWith(l.mark); len(left) > 0 {
 			t.Errorf("after %q processes are left: %v", script, left)
 		}
 	}
@@ -78,7 +78,7 @@ func TestGuardIsReplaced(t *testing.T) {
 		// It gets the list of ranks right after its start.
 		time.Sleep(100 * time.Millisecond)
 		l.signal(syscall.SIGKILL)
-		l.ends(137)
+		l.checkEnd(137)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestGuardIsReplaced(t *testing.T) {
 func (l *launched) guard(other int) int {
 	l.t.Helper()
 	for end := time.Now().Add(maxWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for _, pid := range marked(l.mark) {
+		for _, pid := range processesWith(l.mark) {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if pid != other && bytes.HasPrefix(line, []byte("treerun\x00guard:ranks\x00")) {
 				return pid

@@ -41,9 +41,9 @@ func TestLimitsThatEndRanks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := starts(t, limited(c.limit), append([]string{"-np", "2"}, c.rank...)...)
-			l.ends(c.code)
-			l.says(c.says)
+			l := startTreerun(t, afterCommand(c.limit), append([]string{"-np", "2"}, c.rank...)...)
+			l.checkEnd(c.code)
+			l.checkStderr(c.says)
 		})
 	}
 }
@@ -93,8 +93,8 @@ func TestOutOfMemory(t *testing.T) {
 	// The shell exits with the status of tail, which is killed.
 	for code, rank := range map[int]string{137: "head -c 400M /dev/zero | tail -c 400M > /dev/null",
 		3: "head -c 400M /dev/zero | tail -c 400M > /dev/null; exit 3"} {
-		l := starts(t, limited("echo $$ > "+filepath.Join(dir, "cgroup.procs")), "-np", "2", "sh", "-c", rank)
-		l.ends(code)
+		l := startTreerun(t, afterCommand("echo $$ > "+filepath.Join(dir, "cgroup.procs")), "-np", "2", "sh", "-c", rank)
+		l.checkEnd(code)
 		named := strings.Contains(l.stderr.String(), "out of memory: the system has killed a process of this control group "+
 			"(oom_kill in "+dir+"/memory.")
 		if named != (code == 137) {
@@ -147,7 +147,7 @@ func TestPushWithoutExecutableMemory(t *testing.T) {
 			c.Args[1:]...)...)
 		c.Path = "/usr/bin/unshare"
 	}
-	l := starts(t, unshared, "--launch-agent", hostAgent, "--push", "-H", "n1:2,n2", "/bin/echo", "runs")
+	l := startTreerun(t, unshared, "--launch-agent", hostAgent, "--push", "-H", "n1:2,n2", "/bin/echo", "runs")
 	l.expect(3, "runs")
-	l.ends(0)
+	l.checkEnd(0)
 }

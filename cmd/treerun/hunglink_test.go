@@ -15,11 +15,11 @@ import (
 func TestHungPeerLink(t *testing.T) {
 	t.Parallel()
 	env := append(fakegpu.Start(t, "dgx1v/0-1"), "TREERUN_FAKE_GPU_BROKEN=0-1:hang", "XDG_CACHE_HOME="+t.TempDir())
-	_, errs := onFakeHost(t, env, 125, deviceCalls+"allreduce")
+	_, errs := runOnFakeHost(t, env, 125, deviceCalls+"allreduce")
 	if !strings.Contains(errs, "the link of ranks 0 and 1 (GPU-") || !strings.Contains(errs, "start the job again") {
 		t.Errorf("the first job says\n%s", errs)
 	}
-	out, errs := onFakeHost(t, env, 0, deviceCalls+"allreduce")
+	out, errs := runOnFakeHost(t, env, 0, deviceCalls+"allreduce")
 	if !strings.Contains(out, "# Out of bounds values : 0 OK") ||
 		!strings.Contains(errs, "is not used: the copy does not end") {
 		t.Errorf("the second job says\n%s\n%s", out, errs)

@@ -34,15 +34,15 @@ func (id identity) environ(tmp string) []string {
 		"TREERUN_KEY_FILE="+id.key, "TREERUN_SEED="+id.seed, "TREERUN_START_TIMEOUT=1m")
 }
 
-// lone is a rank that a test has started by itself.
-type lone struct {
+// singleRank is a rank that a test has started by itself.
+type singleRank struct {
 	cmd    *exec.Cmd
 	output bytes.Buffer
 }
 
-func startLone(t *testing.T, cmd *exec.Cmd, tmp string, id identity) *lone {
+func startSingleRank(t *testing.T, cmd *exec.Cmd, tmp string, id identity) *singleRank {
 	t.Helper()
-	l := &lone{cmd: cmd}
+	l := &singleRank{cmd: cmd}
 	cmd.Env = id.environ(tmp)
 	cmd.Stdout, cmd.Stderr = &l.output, &l.output
 	if err := cmd.Start(); err != nil {
@@ -51,8 +51,8 @@ func startLone(t *testing.T, cmd *exec.Cmd, tmp string, id identity) *lone {
 	return l
 }
 
-// ends returns the exit code.
-func (l *lone) ends(t *testing.T) int {
+// wait returns the exit code.
+func (l *singleRank) wait(t *testing.T) int {
 	t.Helper()
 	killer := time.AfterFunc(2*maxWait, func() { l.cmd.Process.Kill() })
 	l.cmd.Wait() // ProcessState holds the exit status
@@ -87,11 +87,11 @@ func TestImpostersBetweenHosts(t *testing.T) {
 	me := identity{size: 4, job: "training", epoch: 1, key: good, seed: seed}
 	second := identity{size: 4, job: "evaluation", epoch: 1, key: good, seed: h.Addr(0).String() + ":41501"}
 
-	var jobs [2][]*lone
+	var jobs [2][]*singleRank
 	for j, id := range []identity{me, second} {
 		for r := range id.size {
 			id.rank = r
-			jobs[j] = append(jobs[j], startLone(t, h.Command(r/2, looper, "-until", enough), tmp, id))
+			jobs[j] = append(jobs[j], startSingleRank(t, h.Command(r/2, looper, "-until", enough), tmp, id))
 		}
 	}
 	// The first joins while the ranks still gather, the others when they may be done.
@@ -104,8 +104,8 @@ func TestImpostersBetweenHosts(t *testing.T) {
 		{"epoch", "does not know the key of this job", identity{3, 4, "training", 0, good, seed}},
 		{"rank", "is rank 3, too", identity{3, 4, "training", 1, good, seed}},
 	} {
-		l := startLone(t, h.Command(2, looper, "-calls", "1"), tmp, c.id)
-		if code := l.ends(t); code == 0 || !strings.Contains(l.output.String(), c.want) {
+		l := startSingleRank(t, h.Command(2, looper, "-calls", "1"), tmp, c.id)
+		if code := l.wait(t); code == 0 || !strings.Contains(l.output.String(), c.want) {
 			t.Errorf("another %s: exit code %d, want one that is not 0 and %q:\n%s", c.name, code, c.want, &l.output)
 		}
 	}
@@ -114,7 +114,7 @@ func TestImpostersBetweenHosts(t *testing.T) {
 	}
 	for j := range jobs {
 		for r, l := range jobs[j] {
-			if code := l.ends(t); code != 0 || strings.Contains(l.output.String(), "looper:") {
+			if code := l.wait(t); code != 0 || strings.Contains(l.output.String(), "looper:") {
 				t.Errorf("job %d, rank %d: exit code %d:\n%s", j, r, code, &l.output)
 			}
 			if n := strings.Count(l.output.String(), "refused somebody"); n > 1 {
@@ -138,7 +138,7 @@ func TestManyJobsBeginAtOnce(t *testing.T) {
 	h := nethosts.Up(t, 2, nethosts.Options{Prefix: "many"})
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
-	before := leftovers(t, looper, tmp)
+	before := listLeftovers(t, looper, tmp)
 	var all sync.WaitGroup
 	for i := range jobs {
 		cmd := exec.Command(launcher, "-H", "many0:1,many1:1", "--launch-agent", h.Agent(), looper, "-calls", "5")
@@ -154,7 +154,7 @@ func TestManyJobsBeginAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	nothingLeft(t, looper, tmp, before)
+	checkNothingLeft(t, looper, tmp, before)
 }
 
 // While node 0 waits at the seed for node 1, a treerun with another key file and
@@ -172,7 +172,7 @@ func TestImpostersAtTheSeed(t *testing.T) {
 	wrongKey := imposter.start(1, late...)
 	wrongJob := good.start(1, append([]string{"--job-id", "other"}, late...)...)
 	for { // until node 0 listens
-		if c := visit(t, good.seed, 0); c != nil {
+		if c := connectAs(t, good.seed, 0); c != nil {
 			c.Close()
 			break
 		}
@@ -180,7 +180,7 @@ func TestImpostersAtTheSeed(t *testing.T) {
 	}
 	var held []net.Conn
 	for i := range 1000 {
-		c := visit(t, good.seed, i%4)
+		c := connectAs(t, good.seed, i%4)
 		if c != nil && len(held) < 300 {
 			held = append(held, c)
 		} else if c != nil {
@@ -188,19 +188,19 @@ func TestImpostersAtTheSeed(t *testing.T) {
 		}
 	}
 	for _, l := range []*launched{wrongKey, wrongJob} {
-		l.ends(cmdline.ExitInternal)
+		l.checkEnd(cmdline.ExitInternal)
 		if text := l.stderr.String(); !strings.Contains(text, "key") || !strings.Contains(text, "node 0 at "+good.seed) {
 			t.Errorf("an imposter is told: %s", text)
 		}
 	}
 	one := good.start(1, "--ppn", "1", "echo", "rank", "runs")
-	one.ends(0)
-	zero.ends(0)
+	one.checkEnd(0)
+	zero.checkEnd(0)
 	for _, c := range held {
 		c.Close()
 	}
-	text := zero.stderr.String()
-	if strings.Count(text, "refused a connection") != 1 || strings.Count(strings.Join(zero.seen, "\n"), "rank runs") != 2 {
-		t.Errorf("node 0:\n%s\n%s", strings.Join(zero.seen, "\n"), text)
+	stdout, stderr := strings.Join(zero.output, "\n"), zero.stderr.String()
+	if strings.Count(stderr, "refused a connection") != 1 || strings.Count(stdout, "rank runs") != 2 {
+		t.Errorf("node 0:\n%s\n%s", stdout, stderr)
 	}
 }

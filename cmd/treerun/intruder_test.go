@@ -75,8 +75,8 @@ func (x *intruder) count(text string) (n int) {
 	return n
 }
 
-// awaits waits until it has printed text.
-func (x *intruder) awaits(t *testing.T, text string) {
+// waitForText waits until it has printed text.
+func (x *intruder) waitForText(t *testing.T, text string) {
 	t.Helper()
 	for end := time.Now().Add(maxWait); x.count(text) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -85,9 +85,9 @@ func (x *intruder) awaits(t *testing.T, text string) {
 	}
 }
 
-// await waits until f holds, and fails the test if that takes too
+// waitUntil waits until f holds, and fails the test if that takes too
 // long.
-func await(t *testing.T, j *chaosJob, what string, f func() bool) {
+func waitUntil(t *testing.T, j *chaosJob, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * maxWait); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -112,7 +112,7 @@ func TestIntrudersBetweenHosts(t *testing.T) {
 	}
 	for _, encrypt := range []bool{false, true} {
 		name := map[bool]string{false: "plain", true: "encrypted"}[encrypt]
-		t.Run(name, func(t *testing.T) { intrude(t, h, launcher, looper, exe, encrypt) })
+		t.Run(name, func(t *testing.T) { testIntruders(t, h, launcher, looper, exe, encrypt) })
 	}
 }
 
@@ -127,14 +127,14 @@ func (j *chaosJob) warnings(rank int, words string) (n int) {
 	return n
 }
 
-func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encrypt bool) {
+func testIntruders(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encrypt bool) {
 	const size, ports = 4, "41000-41023"
 	tmp := t.TempDir()
-	before := leftovers(t, looper, tmp)
+	before := listLeftovers(t, looper, tmp)
 	enough := filepath.Join(tmp, "enough")
 
 	replays := startIntruder(t, h.Command(0, exe, "-replay"))
-	replays.awaits(t, "listening") // else it may miss all greetings
+	replays.waitForText(t, "listening") // else it may miss all greetings
 	crowd := startIntruder(t, h.Command(2, exe, "-hosts", h.Addr(0).String()+","+h.Addr(1).String(), "-ports", ports, "-n",
 		"500"))
 	args := []string{"-H", h.Name(0) + ":2," + h.Name(1) + ":2", "--launch-agent", h.Agent(), "--port-range", ports}
@@ -142,7 +142,7 @@ func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encr
 		args = append(args, "--encrypt")
 	}
 	j := startJob(t, tmp, launcher, append(args, looper, "-until", enough)...)
-	await(t, j, "crowd", func() bool { return crowd.count("enough") > 0 && replays.count("refused trnc") > 0 })
+	waitUntil(t, j, "crowd", func() bool { return crowd.count("enough") > 0 && replays.count("refused trnc") > 0 })
 	if err := os.WriteFile(enough, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -163,5 +163,5 @@ func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encr
 	if err := os.Remove(enough); err != nil {
 		t.Error(err)
 	}
-	nothingLeft(t, looper, tmp, before)
+	checkNothingLeft(t, looper, tmp, before)
 }

@@ -22,7 +22,7 @@ func TestIntrudersAtTheRanks(t *testing.T) {
 	const size, intruders = 4, 1000
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
-	before := leftovers(t, looper, tmp)
+	before := listLeftovers(t, looper, tmp)
 	enough := filepath.Join(tmp, "enough")
 	j := startJob(t, tmp, launcher, "-np", strconv.Itoa(size), looper, "-until", enough)
 
@@ -36,7 +36,7 @@ func TestIntrudersAtTheRanks(t *testing.T) {
 		}
 		for _, port := range j.ports(t) {
 			for range min(50, intruders-came[port]) {
-				if c := visit(t, port, came[port]); c != nil {
+				if c := connectAs(t, port, came[port]); c != nil {
 					held = append(held, c)
 				}
 				if came[port]++; came[port] == intruders {
@@ -58,12 +58,12 @@ func TestIntrudersAtTheRanks(t *testing.T) {
 	if err := os.Remove(enough); err != nil {
 		t.Error(err)
 	}
-	nothingLeft(t, looper, tmp, before)
+	checkNothingLeft(t, looper, tmp, before)
 }
 
-// visit connects to a port as intruder number i; it returns the connection if the
+// connectAs connects to a port as intruder number i; it returns the connection if the
 // intruder stays connected.
-func visit(t *testing.T, port string, i int) net.Conn {
+func connectAs(t *testing.T, port string, i int) net.Conn {
 	t.Helper()
 	c, err := net.DialTimeout("tcp", port, maxWait)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// intruding is the command intruder, a peer that jobs must tolerate: it connects to the ports of some hosts
+// runIntruder is the command intruder, a peer that jobs must tolerate: it connects to the ports of some hosts
 // again and again without knowing the key, or repeats greetings that it has overheard. It
 // ends with its standard input.
 //
@@ -27,7 +27,7 @@ import (
 // listens to the packets of its own host, as root may, repeats every greeting
 // that goes to another host to the same address, with the proof that followed,
 // and prints one line for each: "refused MAGIC" or "let in MAGIC".
-func intruding() {
+func runIntruder() {
 	f := flag.NewFlagSet("intruder", flag.ExitOnError)
 	hosts := f.String("hosts", "", "addresses, between commas")
 	ports := f.String("ports", "", "LO-HI")
@@ -41,7 +41,7 @@ func intruding() {
 		os.Exit(0)
 	}()
 	if *replay {
-		log.Fatal(overhear(repeat))
+		log.Fatal(captureGreetings(replayGreeting))
 	}
 	var lo, hi int
 	if _, err := fmt.Sscanf(*ports, "%d-%d", &lo, &hi); err != nil {
@@ -49,15 +49,15 @@ func intruding() {
 	}
 	var all sync.WaitGroup
 	for host := range strings.SplitSeq(*hosts, ",") {
-		all.Go(func() { besiege(host, lo, hi, *n) })
+		all.Go(func() { floodPorts(host, lo, hi, *n) })
 	}
 	all.Wait()
 	fmt.Println("enough")
 	select {}
 }
 
-// besiege connects to the ports in turn until it has made n connections.
-func besiege(host string, lo, hi, n int) {
+// floodPorts connects to the ports in turn until it has made n connections.
+func floodPorts(host string, lo, hi, n int) {
 	var held []net.Conn // the latest of those that stay connected
 	for i := 0; i < n; {
 		open := 0
@@ -69,7 +69,7 @@ func besiege(host string, lo, hi, n int) {
 			open++
 			i++
 			c.SetDeadline(time.Now().Add(time.Minute))
-			if !visitAs(c, i) {
+			if !actAs(c, i) {
 				c.Close()
 				continue
 			}
@@ -95,8 +95,8 @@ var greetings = []string{
 		48),
 }
 
-// visitAs acts as intruder number i. It reports whether it stays connected.
-func visitAs(c net.Conn, i int) bool {
+// actAs acts as intruder number i. It reports whether it stays connected.
+func actAs(c net.Conn, i int) bool {
 	hello := greetings[i/10%2]
 	switch i % 10 {
 	case 0: // silence

@@ -19,7 +19,7 @@ func (l *launched) pids(n int) []int {
 	l.t.Helper()
 	l.expect(n, "pid ")
 	var pids []int
-	for _, line := range l.seen {
+	for _, line := range l.output {
 		if _, text, ok := strings.Cut(line, "pid "); ok {
 			pid, err := strconv.Atoi(text)
 			if err != nil {
@@ -40,13 +40,13 @@ func TestKillAnyRank(t *testing.T) {
 		np := 1 + rng.IntN(8)
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			l := starts(t, nil, "-np", strconv.Itoa(np), "sh", "-c", sleeper)
+			l := startTreerun(t, nil, "-np", strconv.Itoa(np), "sh", "-c", sleeper)
 			victim := l.pids(np)[rng.IntN(np)]
 			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 			if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			l.ends(137)
+			l.checkEnd(137)
 			text := l.stderr.String()
 			if !strings.Contains(text, "failed first: it was killed by SIGKILL") ||
 				!strings.Contains(text, fmt.Sprintf("pid     %d\n", victim)) {
@@ -62,14 +62,14 @@ func TestKillAnyRank(t *testing.T) {
 // kill -9 of treerun at any moment, also while it starts ranks: no rank is left.
 func TestKillTreerun(t *testing.T) {
 	for i := range 10 {
-		l := starts(t, nil, "-np", "8", "sh", "-c", sleeper)
+		l := startTreerun(t, nil, "-np", "8", "sh", "-c", sleeper)
 		if i > 0 {
 			time.Sleep(time.Duration(rand.IntN(25)) * time.Millisecond)
 		} else {
 			l.pids(8)
 		}
 		l.signal(syscall.SIGKILL)
-		l.ends(137)
+		l.checkEnd(137)
 	}
 }
 
@@ -96,18 +96,18 @@ func TestBystander(t *testing.T) {
 		{"trap '' TERM; echo ready; sleep 300; sleep 300", syscall.SIGINT, 130},
 		{"sleep 300 & echo ready; exit 0", 0, 0},
 	} {
-		l := starts(t, func(c *exec.Cmd) {
+		l := startTreerun(t, func(c *exec.Cmd) {
 			c.SysProcAttr.Pgid = bystander.Process.Pid
 		}, "-np", "2", "--shutdown-timeout", "0.1", "sh", "-c", c.script)
 		l.expect(2, "ready")
 		if c.signal != 0 {
 			l.signal(c.signal)
 		}
-		l.ends(c.code)
+		l.checkEnd(c.code)
 		waitForState(t, bystander.Process.Pid, "S")
 	}
 
-	daemon := starts(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
+	daemon := startTreerun(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
 	pid := daemon.pids(1)[0]
 	daemon.signal(syscall.SIGINT)
 	for range daemon.lines {
@@ -118,5 +118,5 @@ func TestBystander(t *testing.T) {
 	}
 	waitForState(t, pid, "S") // the process that left the job
 	syscall.Kill(pid, syscall.SIGKILL)
-	daemon.leavesNothing()
+	daemon.checkNothingLeft()
 }

@@ -117,11 +117,11 @@ func (j *killJob) run(rng *rand.Rand, tmp, launcher, looper string) error {
 	cmd := exec.Command(launcher, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_CACHE_HOME="+filepath.Join(tmp, "cache"))
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &j.out, &j.err, time.Second
-	if err := startOn(cmd, j.crowded); err != nil {
+	if err := startCrowded(cmd, j.crowded); err != nil {
 		return err
 	}
 	hung := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
-	err := j.disturb(rng, cmd)
+	err := j.killRank(rng, cmd)
 	cmd.Wait() // ProcessState holds the exit status
 	if !hung.Stop() {
 		return fmt.Errorf("HANG: the job has not ended after %v", maxWait)
@@ -132,11 +132,11 @@ func (j *killJob) run(rng *rand.Rand, tmp, launcher, looper string) error {
 	if j.code = cmd.ProcessState.ExitCode(); j.code < 0 {
 		return fmt.Errorf("treerun ended with %v", cmd.ProcessState)
 	}
-	return j.verdict()
+	return j.checkOutput()
 }
 
-// startOn starts cmd, on one core only if crowded.
-func startOn(cmd *exec.Cmd, crowded bool) error {
+// startCrowded starts cmd, on one core only if crowded.
+func startCrowded(cmd *exec.Cmd, crowded bool) error {
 	if !crowded {
 		return cmd.Start()
 	}
@@ -162,9 +162,9 @@ func startOn(cmd *exec.Cmd, crowded bool) error {
 	return err
 }
 
-// disturb waits until the ranks make calls, and for a moment, then kills one of them.
+// killRank waits until the ranks make calls, and for a moment, then kills one of them.
 // Another one may be stopped from before that until after it.
-func (j *killJob) disturb(rng *rand.Rand, cmd *exec.Cmd) error {
+func (j *killJob) killRank(rng *rand.Rand, cmd *exec.Cmd) error {
 	var pids []int
 	for late := time.Now().Add(maxWait); len(pids) == 0 || !j.early && len(pids) < j.np; time.Sleep(time.Millisecond) {
 		if j.early {
@@ -206,12 +206,13 @@ func readyPids(out string) (pids []int) {
 	return pids
 }
 
-// verdict returns an error if a rank got a wrong result, or no error of a known type, or if
+// checkOutput returns an error if a rank got a wrong result, or no error of a known type, or if
 // the launcher names another cause.
-func (j *killJob) verdict() error {
+func (j *killJob) checkOutput() error {
 	text := j.err.String()
 	j.ready = len(readyPids(j.out.String())) == j.np
-	switch reports := strings.Count(firstSaid(text), ": RankError of ") + strings.Count(firstSaid(text), ": Error of "); {
+	reported := withoutRepeats(text)
+	switch reports := strings.Count(reported, ": RankError of ") + strings.Count(reported, ": Error of "); {
 	case strings.Contains(text, "WRONG RESULT"):
 		return fmt.Errorf("STALE: a rank got a wrong result")
 	case strings.Contains(text, "untyped error"):
@@ -226,8 +227,8 @@ func (j *killJob) verdict() error {
 	return nil
 }
 
-// firstSaid removes the lines that the launcher repeats.
-func firstSaid(text string) string {
+// withoutRepeats removes the lines that the launcher repeats.
+func withoutRepeats(text string) string {
 	var all strings.Builder
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "treerun:") && !strings.HasPrefix(line, " ") {
@@ -241,7 +242,7 @@ func firstSaid(text string) string {
 func killMany(t *testing.T, n int, fixed string) {
 	launcher, looper := chaosBinaries(t)
 	tmp, seed := t.TempDir(), killSeed(t)
-	before := leftovers(t, looper, tmp)
+	before := listLeftovers(t, looper, tmp)
 	var next, stale, hung, other, stopped, crowded, early atomic.Int64
 	var all sync.WaitGroup
 	begin := time.Now()
@@ -278,7 +279,7 @@ func killMany(t *testing.T, n int, fixed string) {
 		"on one core, %d before the calls",
 		n, took.Seconds(), float64(n)/took.Seconds(), stale.Load(), hung.Load(), other.Load(), stopped.Load(), crowded.Load(),
 		early.Load())
-	nothingLeft(t, looper, tmp, before)
+	checkNothingLeft(t, looper, tmp, before)
 }
 
 // TestKillMatrix: calls of all kinds and sizes, 2 to 5 ranks.

@@ -125,7 +125,7 @@ func (j *togetherJob) run(h *nethosts.Hosts, tmp, launcher, looper string) ([]ti
 		return nil, err
 	}
 	all.Wait()
-	return j.verdict()
+	return j.checkOutput()
 }
 
 // commands returns the commands that start the job.
@@ -201,11 +201,11 @@ func (j *togetherJob) kill(h *nethosts.Hosts, cmd *exec.Cmd) error {
 
 var errorLine = regexp.MustCompile(`looper: rank (\d+): RankError of (-?\d+) at (\d+), in a call since (\d+): (.*)\n`)
 
-// verdict returns an error if not every survivor has its typed error, or they name several causes, or any of their
+// checkOutput returns an error if not every survivor has its typed error, or they name several causes, or any of their
 // results was wrong, or treerun names another cause. times has, for each survivor, the time in a call after the kills,
 // or in one that began later, before it had its error.
-func (j *togetherJob) verdict() (times []time.Duration, err error) {
-	text := firstSaid(j.err.String())
+func (j *togetherJob) checkOutput() (times []time.Duration, err error) {
+	text := withoutRepeats(j.err.String())
 	for _, bad := range []string{"WRONG RESULT", "untyped error", "panic:", "fatal error:"} {
 		if strings.Contains(text, bad) {
 			return nil, fmt.Errorf("a rank says %q", bad)
@@ -249,7 +249,7 @@ func TestKillTogether(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tmp, "key"), []byte(strings.Repeat("5a", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := leftovers(t, looper, tmp)
+	before := listLeftovers(t, looper, tmp)
 	var times []time.Duration
 	for i := range n {
 		j := drawTogether(seed+uint64(i), i+int(seed%27))
@@ -263,11 +263,11 @@ func TestKillTogether(t *testing.T) {
 		}
 	}
 	for i := range h.Len() {
-		if err := empty(h, i); err != nil {
+		if err := waitUntilEmpty(h, i); err != nil {
 			t.Error(err)
 		}
 	}
-	nothingLeft(t, looper, tmp, before)
+	checkNothingLeft(t, looper, tmp, before)
 	slices.Sort(times)
 	at := func(p float64) float64 { return times[int(p*float64(len(times)-1))].Seconds() }
 	if len(times) > 0 {
@@ -304,7 +304,7 @@ func TestKillLateRank(t *testing.T) {
 	cmd.Wait() // ProcessState holds the exit status
 	j.code = cmd.ProcessState.ExitCode()
 	if err == nil {
-		_, err = j.verdict()
+		_, err = j.checkOutput()
 	}
 	if err != nil {
 		t.Errorf("%v\nstderr:\n%s", err, &j.err)

@@ -13,32 +13,32 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// atOnce limits the time of a start that cannot succeed, on a busy machine. The ranks
+// refusalLimit limits the time of a start that cannot succeed, on a busy machine. The ranks
 // of these tests would run for minutes.
-const atOnce = 10 * time.Second
+const refusalLimit = 10 * time.Second
 
-// limited makes treerun run after a command of the shell, such as ulimit.
-func limited(command string) func(*exec.Cmd) {
+// afterCommand makes treerun run after a command of the shell, such as ulimit.
+func afterCommand(command string) func(*exec.Cmd) {
 	return func(c *exec.Cmd) {
 		c.Path = "/bin/sh"
 		c.Args = append([]string{"sh", "-c", command + ` && exec treerun "$@"`, "-"}, c.Args[1:]...)
 	}
 }
 
-// refuses waits for the end of a job that could not be started, which must come at once,
+// checkRefused waits for the end of a job that could not be started, which must come at once,
 // and checks for a line of stderr that contains all of want.
-func (l *launched) refuses(want ...string) {
+func (l *launched) checkRefused(want ...string) {
 	l.t.Helper()
 	start := time.Now()
-	l.ends(125)
-	if took := time.Since(start); took > atOnce {
+	l.checkEnd(125)
+	if took := time.Since(start); took > refusalLimit {
 		l.t.Errorf("it took %v to say that the job does not start", took)
 	}
-	l.says(want...)
+	l.checkStderr(want...)
 }
 
-// says checks for a line of stderr that contains all of want.
-func (l *launched) says(want ...string) {
+// checkStderr checks for a line of stderr that contains all of want.
+func (l *launched) checkStderr(want ...string) {
 	l.t.Helper()
 lines:
 	for line := range strings.Lines(l.stderr.String()) {
@@ -56,9 +56,9 @@ lines:
 // these would wait for the others.
 func TestStartHalfWay(t *testing.T) {
 	for _, rank := range [][]string{{"sleep", "300"}, {"member", "init", "sleep", "300s"}} {
-		l := starts(t, limited("ulimit -n 32"), append([]string{"-v", "-np", "6"}, rank...)...)
-		l.refuses("start rank ", "too many open files", "ulimit -n")
-		l.says("started ", " of 6 ranks")
+		l := startTreerun(t, afterCommand("ulimit -n 32"), append([]string{"-v", "-np", "6"}, rank...)...)
+		l.checkRefused("start rank ", "too many open files", "ulimit -n")
+		l.checkStderr("started ", " of 6 ranks")
 	}
 }
 
@@ -66,23 +66,23 @@ func TestStartHalfWay(t *testing.T) {
 func TestStartHalfWayOfHosts(t *testing.T) {
 	const agent = `env FAKEHOST={host} sh -c 'if [ $FAKEHOST = b ]; then ulimit -n 32; fi; exec "$@"' -`
 	l := launchHosts(t, "--launch-agent", agent, "-v", "-H", "a:3,b:6", "sleep", "300")
-	l.refuses("host b: start rank", "too many open files", "ulimit -n")
-	l.says(" of 9 ranks")
+	l.checkRefused("host b: start rank", "too many open files", "ulimit -n")
+	l.checkStderr(" of 9 ranks")
 }
 
 // An agent with too little address space reports that, and the job ends with treerun's code.
 func TestAgentAddressSpace(t *testing.T) {
 	const agent = `env FAKEHOST={host} sh -c 'if [ $FAKEHOST = b ]; then ulimit -v 2500000; fi; exec "$@"' -`
 	l := launchHosts(t, "--launch-agent", agent, "-H", "a:1,b:1", "sleep", "300")
-	l.refuses("on host b", "exited with code 125", "the limit is 2500000 KiB of address space", "ulimit -v")
+	l.checkRefused("on host b", "exited with code 125", "the limit is 2500000 KiB of address space", "ulimit -v")
 }
 
 // sweepBinaries puts treerun and the looper into a folder.
 func sweepBinaries(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	built(t, ".", filepath.Join(dir, "treerun"))
-	putLooper(t, dir)
+	build(t, ".", filepath.Join(dir, "treerun"))
+	installLooper(t, dir)
 	return dir
 }
 
@@ -145,7 +145,7 @@ func (s *sweeper) try(limit int, rank ...string) {
 // TREERUN_LIMITS=1 tries all limits up to 64, and allows a start that fails one second.
 func TestLimits(t *testing.T) {
 	limits := []int{6, 9, 23, 40, 64, 7, 16, 32, 41, 50}[:testutil.Count(5, 10)]
-	limit, sleep := atOnce, "0.2"
+	limit, sleep := refusalLimit, "0.2"
 	if os.Getenv("TREERUN_LIMITS") != "" {
 		limit, sleep, limits = time.Second, "1.2", nil
 		for l := range 64 {

@@ -18,15 +18,15 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// loops holds the loops of the flags.
-type loops struct {
-	calls      int
-	leave, odd int
-	until      string
-	seed       uint64
-	kinds      []string
-	bytes      int
-	quiet      bool // another goroutine prints that the rank is ready
+// looperOptions holds the loops of the flags.
+type looperOptions struct {
+	calls           int
+	leave, mismatch int
+	until           string
+	seed            uint64
+	kinds           []string
+	bytes           int
+	quiet           bool // another goroutine prints that the rank is ready
 }
 
 // looper is a rank that makes calls until one fails: every collective and message, in place
@@ -38,11 +38,11 @@ type loops struct {
 // call returned a typed error, with 4 when the error was not typed, with 5 when
 // a result was wrong, whatever the outcome of the job.
 func looper() {
-	var o loops
+	var o looperOptions
 	flag.IntVar(&o.calls, "calls", 1<<40, "calls to make")
 	early := flag.Int("early", -1, "rank that exits with 0 before Init")
 	flag.IntVar(&o.leave, "leave", -1, "rank that closes after its first call")
-	flag.IntVar(&o.odd, "odd", -1, "rank that calls Barrier instead")
+	flag.IntVar(&o.mismatch, "odd", -1, "rank that calls Barrier instead")
 	flag.StringVar(&o.until, "until", "", "file whose appearance ends the loop on all ranks")
 	flag.Uint64Var(&o.seed, "seed", 1, "chooses the calls")
 	kind := flag.String("kind", "", "make calls of this kind only")
@@ -64,7 +64,7 @@ func looper() {
 	run := o.run
 	if *comms > 1 {
 		run = func(ctx context.Context, w *rank.World, c *collective.Comm) error {
-			return o.sideBySide(ctx, w, c, *comms)
+			return o.runConcurrently(ctx, w, c, *comms)
 		}
 	}
 	if *form != "" {
@@ -100,11 +100,11 @@ func join(ctx context.Context, run func(context.Context, *rank.World, *collectiv
 // latestCall is the time at which the latest call began, in microseconds.
 var latestCall atomic.Int64
 
-// enough is the number that rank 0 adds to the first element to end the loop.
-const enough = 1 << 20
+// endMark is the number that rank 0 adds to the first element to end the loop.
+const endMark = 1 << 20
 
 // run makes calls. The first two, and every eighth, are goesOn.
-func (o *loops) run(ctx context.Context, w *rank.World, c *collective.Comm) error {
+func (o *looperOptions) run(ctx context.Context, w *rank.World, c *collective.Comm) error {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	floats, ints := newBuffers[float32](), newBuffers[int32]()
 	for i := range o.calls {
@@ -115,12 +115,12 @@ func (o *loops) run(ctx context.Context, w *rank.World, c *collective.Comm) erro
 			if w.Rank() == o.leave {
 				return nil
 			}
-			if w.Rank() == o.odd {
+			if w.Rank() == o.mismatch {
 				return collective.Barrier(ctx, c)
 			}
 		}
 		if i < 2 || i%8 == 0 {
-			if on, err := o.goesOn(ctx, c, i); err != nil || !on {
+			if on, err := o.shouldContinue(ctx, c, i); err != nil || !on {
 				return err
 			}
 			continue
@@ -138,9 +138,9 @@ func (o *loops) run(ctx context.Context, w *rank.World, c *collective.Comm) erro
 	return nil
 }
 
-// sideBySide makes calls on several communicators at the same time. At the end either all of them have failed with an
-// error of a known type, or none has.
-func (o *loops) sideBySide(ctx context.Context, w *rank.World, c *collective.Comm, comms int) error {
+// runConcurrently makes calls on several communicators at the same time. At the end either all of them have failed with
+// an error of a known type, or none has.
+func (o *looperOptions) runConcurrently(ctx context.Context, w *rank.World, c *collective.Comm, comms int) error {
 	errs, parts := make([]error, comms), make([]*collective.Comm, comms)
 	for i := range parts {
 		var err error
@@ -167,22 +167,23 @@ func (o *loops) sideBySide(ctx context.Context, w *rank.World, c *collective.Com
 	return errs[0]
 }
 
-// goesOn makes an AllReduce with which rank 0 ends the loop on all ranks. It reports whether the loop continues.
-func (o *loops) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, error) {
+// shouldContinue makes an AllReduce with which rank 0 ends the loop on all ranks. It reports whether the loop
+// continues.
+func (o *looperOptions) shouldContinue(ctx context.Context, c *collective.Comm, i int) (bool, error) {
 	x := make([]float32, 1+(i*7919)%100_000)
 	for j := range x {
 		x[j] = float32(c.Rank() + 1)
 	}
 	if c.Rank() == 0 && o.until != "" && i > 0 {
 		if _, err := os.Stat(o.until); err == nil {
-			x[0] += enough
+			x[0] += endMark
 		}
 	}
 	latestCall.Store(time.Now().UnixMicro())
 	if err := collective.AllReduce(ctx, c, x, x, collective.Sum); err != nil {
 		return false, err
 	}
-	if x[0] > enough {
+	if x[0] > endMark {
 		return false, nil
 	}
 	want := float32(c.Size() * (c.Size() + 1) / 2)

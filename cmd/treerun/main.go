@@ -45,13 +45,13 @@ var commands = map[string]func(args []string) (int, error){
 	agent.Command:                     agent.Main,
 	host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
 	launch.RankName(bench.Subcommand): bench.Rank,
-	launch.RankName(measuring):        measureRank,
+	launch.RankName(measureCommand):   measureRank,
 	launch.RankName(check.Subcommand): func(args []string) (int, error) { return 0, check.Serve(thisHost(), args) },
 }
 
 func init() { // those that read commands
-	commands["help"], commands["completion"], commands["man"], commands[completing] = runHelp, runCompletion, runMan,
-		runCompleting
+	commands["help"], commands["completion"], commands["man"] = runHelp, runCompletion, runMan
+	commands[completeCommand] = runComplete
 }
 
 // flagsOf returns the flags of one of the commands in flagged.
@@ -70,7 +70,7 @@ func runHelp(args []string) (int, error) {
 	if c, ok := commands[args[0]]; ok && len(args) == 1 && slices.Contains(listedCommands(), args[0]) {
 		return c([]string{"--help"})
 	}
-	return 0, cmdline.Usagef("help %s: there is no such command%s", strings.Join(args, " "), didYouMean(args[0]))
+	return 0, cmdline.Usagef("help %s: there is no such command%s", strings.Join(args, " "), commandHint(args[0]))
 }
 
 // listedCommands returns the documented commands, in order.
@@ -80,8 +80,8 @@ func listedCommands() []string {
 	})
 }
 
-// didYouMean returns a hint with the command that is probably meant by a word, or with all.
-func didYouMean(word string) string {
+// commandHint returns a hint with the command that is probably meant by a word, or with all.
+func commandHint(word string) string {
 	if near := cmdline.Nearest(word, append(listedCommands(), "help")); near != "" {
 		return fmt.Sprintf(" (did you mean treerun %s?)", near)
 	}

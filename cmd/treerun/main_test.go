@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 		panic(err) // the name and the value are fine
 	}
 	testscript.Main(processTests{m}, map[string]func(){
-		"treerun": main, "exe": main, "member": member, "stopper": stopper, "soak": soaker,
-		"intruder": intruding, "looper": looper, "dying": dying,
+		"treerun": main, "exe": main, "member": runMember, "stopper": stopper, "soak": soaker,
+		"intruder": runIntruder, "looper": looper, "dying": runDying,
 	})
 }
 
@@ -98,15 +98,15 @@ func nothingLeftInTMPDIR(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// member executes the actions that its arguments name, in turn.
-func member() {
-	if err := memberDo(os.Args[1:]); err != nil {
+// runMember executes the actions that its arguments name, in turn.
+func runMember() {
+	if err := memberActions(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "member:", err)
 		os.Exit(99)
 	}
 }
 
-func memberDo(args []string) error {
+func memberActions(args []string) error {
 	var control *os.File
 	for len(args) > 0 {
 		word := args[0]

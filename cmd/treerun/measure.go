@@ -32,15 +32,15 @@ import (
 	"github.com/treerun/treerun/topo/probe"
 )
 
-// measuring is the name under which launch.RunSelf starts the ranks.
-const measuring = "topo"
+// measureCommand is the name under which launch.RunSelf starts the ranks.
+const measureCommand = "topo"
 
 // measureGraph measures the links between the ranks of a job. If a rank fails, or a
 // signal stops the job, the cause has been printed on standard error: the result
 // is nil, and code is that of the job. Call it once per process, as launch.Run.
 func measureGraph(j *launch.Job) (r *planner.Measured, code int, err error) {
 	var text bytes.Buffer
-	code, err = launch.RunSelf(measuring, nil, j, &text)
+	code, err = launch.RunSelf(measureCommand, nil, j, &text)
 	if err != nil || code != 0 {
 		return nil, code, err
 	}
@@ -78,7 +78,7 @@ func measureRank([]string) (int, error) {
 	ctx := context.Background() // treerun ends ranks that are no longer needed
 	world, err := rank.Init(ctx)
 	if err == nil {
-		err = errors.Join(take(ctx, world, os.Stdout), world.Close())
+		err = errors.Join(measureOnRank(ctx, world, os.Stdout), world.Close())
 	}
 	if err != nil {
 		return 0, fmt.Errorf("measure the links: %w", err)
@@ -86,8 +86,8 @@ func measureRank([]string) (int, error) {
 	return 0, nil
 }
 
-// take measures as one rank of world.
-func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
+// measureOnRank measures as one rank of world.
+func measureOnRank(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 	comm, err := collective.New(ctx, world)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 func readLimits() check.Limits {
 	l := check.Limits{Locked: math.MaxUint64, Processes: math.MaxUint64, Addresses: limit(unix.RLIMIT_AS).Cur,
 		Cores: runtime.NumCPU(), Usable: job.UsableCores(), DevShm: -1,
-		Shared: shareMemory()}
+		Shared: trySharedMemory()}
 	if os.Geteuid() != 0 { // root may lock and start any number
 		l.Locked, l.Processes = limit(unix.RLIMIT_MEMLOCK).Cur, limit(unix.RLIMIT_NPROC).Cur
 	}
@@ -207,8 +207,8 @@ func limit(resource int) (r unix.Rlimit) {
 	return r
 }
 
-// shareMemory allocates some shared memory as jobs do, and releases it.
-func shareMemory() error {
+// trySharedMemory allocates some shared memory as jobs do, and releases it.
+func trySharedMemory() error {
 	const bytes = 16 << 20
 	fd, err := unix.MemfdCreate("treerun-check", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestHostsThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := nethosts.Up(t, 3, nethosts.Options{Prefix: "x"})
-			l := starts(t, func(cmd *exec.Cmd) {
+			l := startTreerun(t, func(cmd *exec.Cmd) {
 				cmd.Path = launcher
 				cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
 			},
@@ -45,13 +45,13 @@ func TestHostsThatFail(t *testing.T) {
 			if err := c.fail(h); err != nil {
 				t.Fatal(err)
 			}
-			l.exits(c.code) // which must not depend on later events on the host
+			l.checkExit(c.code) // which must not depend on later events on the host
 			if c.restore != nil {
 				if err := c.restore(h); err != nil {
 					t.Fatal(err)
 				}
 			}
-			l.leavesNothing()
+			l.checkNothingLeft()
 			text := l.stderr.String()
 			if !strings.Contains(text, c.stderr) {
 				t.Errorf("%q is missing in\n%s", c.stderr, text)
@@ -65,7 +65,7 @@ func TestHostsThatFail(t *testing.T) {
 				}
 			}
 			for i := range h.Len() {
-				if err := empty(h, i); err != nil {
+				if err := waitUntilEmpty(h, i); err != nil {
 					t.Error(err)
 				}
 			}
@@ -73,8 +73,8 @@ func TestHostsThatFail(t *testing.T) {
 	}
 }
 
-// empty waits until no process is left in a host.
-func empty(h *nethosts.Hosts, i int) error {
+// waitUntilEmpty waits until no process is left in a host.
+func waitUntilEmpty(h *nethosts.Hosts, i int) error {
 	for end := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
 		pids, err := h.Pids(i)
 		if err != nil || len(pids) == 0 {

@@ -19,31 +19,31 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// nodesOf are treeruns that a user starts by hand, one per host.
-type nodesOf struct {
+// nodeGroup are treeruns that a user starts by hand, one per host.
+type nodeGroup struct {
 	t         *testing.T
 	seed, key string
 	n         int
 }
 
-func newNodes(t *testing.T, n int) *nodesOf {
+func newNodes(t *testing.T, n int) *nodeGroup {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte(strings.Repeat("0a", 32)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &nodesOf{t, testutil.FreeAddress(t), key, n}
+	return &nodeGroup{t, testutil.FreeAddress(t), key, n}
 }
 
 // start starts the treerun of node i.
-func (n *nodesOf) start(i int, args ...string) *launched {
+func (n *nodeGroup) start(i int, args ...string) *launched {
 	n.t.Helper()
 	flags := []string{"--nnodes", strconv.Itoa(n.n), "--node-rank", strconv.Itoa(i), "--seed", n.seed, "--key-file", n.key}
-	return starts(n.t, nil, append(flags, args...)...)
+	return startTreerun(n.t, nil, append(flags, args...)...)
 }
 
-// all starts all with the same arguments.
-func (n *nodesOf) all(args ...string) []*launched {
+// startAll starts all with the same arguments.
+func (n *nodeGroup) startAll(args ...string) []*launched {
 	n.t.Helper()
 	var all []*launched
 	for i := range n.n {
@@ -56,29 +56,29 @@ const nodeSleeper = `echo pid $$; sleep 300 & wait`
 
 // Node 0 prints the output of the ranks of all nodes, and all end with 0.
 func TestNodes(t *testing.T) {
-	all := newNodes(t, 3).all("--ppn", "2", "sh", "-c",
+	all := newNodes(t, 3).startAll("--ppn", "2", "sh", "-c",
 		`echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, master $MASTER_ADDR`)
 	for _, l := range all {
-		l.ends(0)
+		l.checkEnd(0)
 	}
 	for r := range 6 {
 		want := fmt.Sprintf("[%d] rank %d of 6, %d of 2, master 127.0.0.1", r, r, r%2)
-		if text := strings.Join(all[0].seen, "\n"); !strings.Contains(text, want) {
+		if text := strings.Join(all[0].output, "\n"); !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
 	for i, l := range all[1:] {
-		if len(l.seen) > 0 || l.stderr.Len() > 0 {
-			t.Errorf("node %d prints %v %s", i+1, l.seen, &l.stderr)
+		if len(l.output) > 0 || l.stderr.Len() > 0 {
+			t.Errorf("node %d prints %v %s", i+1, l.output, &l.stderr)
 		}
 	}
 }
 
 // All treeruns give the exit code of the rank that failed first, on any node.
 func TestNodesFailure(t *testing.T) {
-	all := newNodes(t, 3).all("-np", "3", "sh", "-c", `[ $RANK = 2 ] && exit 7; sleep 300`)
+	all := newNodes(t, 3).startAll("-np", "3", "sh", "-c", `[ $RANK = 2 ] && exit 7; sleep 300`)
 	for _, l := range all {
-		l.ends(7)
+		l.checkEnd(7)
 	}
 	if text := all[0].stderr.String(); !strings.Contains(text, "rank 2 failed first: it exited with code 7") {
 		t.Errorf("the cause is missing:\n%s", text)
@@ -86,24 +86,24 @@ func TestNodesFailure(t *testing.T) {
 }
 
 func TestKillNode(t *testing.T) {
-	all := newNodes(t, 3).all("--ppn", "1", "sh", "-c", nodeSleeper)
+	all := newNodes(t, 3).startAll("--ppn", "1", "sh", "-c", nodeSleeper)
 	all[0].expect(3, "pid ")
 	all[2].signal(syscall.SIGKILL)
-	all[2].ends(137)
-	all[0].ends(125)
-	all[1].ends(125)
+	all[2].checkEnd(137)
+	all[0].checkEnd(125)
+	all[1].checkEnd(125)
 	if text := all[0].stderr.String(); !strings.Contains(text, "was lost") {
 		t.Errorf("nothing tells that a host was lost:\n%s", text)
 	}
 }
 
 func TestKillNode0(t *testing.T) {
-	all := newNodes(t, 3).all("--ppn", "1", "sh", "-c", nodeSleeper)
+	all := newNodes(t, 3).startAll("--ppn", "1", "sh", "-c", nodeSleeper)
 	all[0].expect(3, "pid ")
 	all[0].signal(syscall.SIGKILL)
-	all[0].ends(137)
+	all[0].checkEnd(137)
 	for _, l := range all[1:] {
-		l.ends(125)
+		l.checkEnd(125)
 		if text := l.stderr.String(); !strings.Contains(text, "treerun: node 0 is lost") {
 			t.Errorf("stderr:\n%s", text)
 		}
@@ -112,12 +112,12 @@ func TestKillNode0(t *testing.T) {
 
 // A node 0 that was stopped reports that, and does not blame a host that has given it up.
 func TestStoppedNode0(t *testing.T) {
-	all := newNodes(t, 2).all("--ppn", "1", "--peer-timeout", "1s", "sh", "-c", nodeSleeper)
+	all := newNodes(t, 2).startAll("--ppn", "1", "--peer-timeout", "1s", "sh", "-c", nodeSleeper)
 	all[0].expect(2, "pid ")
 	all[0].signal(syscall.SIGSTOP)
-	all[1].ends(125)
+	all[1].checkEnd(125)
 	all[0].signal(syscall.SIGCONT)
-	all[0].ends(125)
+	all[0].checkEnd(125)
 	if text := all[0].stderr.String(); !strings.Contains(text, "    hint    this treerun had itself been stopped, and ") {
 		t.Error(text)
 	}
@@ -127,13 +127,14 @@ func TestStoppedNode0(t *testing.T) {
 func TestSignalToNode(t *testing.T) {
 	t.Parallel() // most of it waits for the ranks' children
 	for _, node := range []int{0, 1} {
-		all := newNodes(t, 2).all("--ppn", "1", "sh", "-c", `trap 'echo bye; exit 0' TERM; echo pid $$; sleep 300 & wait`)
+		all := newNodes(t, 2).startAll("--ppn", "1", "sh", "-c",
+			`trap 'echo bye; exit 0' TERM; echo pid $$; sleep 300 & wait`)
 		all[0].expect(2, "pid ")
 		all[node].signal(syscall.SIGTERM)
 		for _, l := range all {
-			l.ends(143)
+			l.checkEnd(143)
 		}
-		if text := strings.Join(all[0].seen, "\n"); strings.Count(text, "bye") != 2 {
+		if text := strings.Join(all[0].output, "\n"); strings.Count(text, "bye") != 2 {
 			t.Errorf("the ranks could not say bye:\n%s", text)
 		}
 	}
@@ -144,7 +145,7 @@ func TestSignalToWaitingNode(t *testing.T) {
 		l := newNodes(t, 2).start(node, "true")
 		time.Sleep(100 * time.Millisecond) // the signal may even come before the treerun has begun
 		l.signal(syscall.SIGTERM)
-		l.ends(143)
+		l.checkEnd(143)
 		if text := l.stderr.String(); !strings.Contains(text, want) && text != "" {
 			t.Errorf("node %d: %s", node, text)
 		}
@@ -173,11 +174,11 @@ func TestNodesThatDiffer(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "here"), []byte("#!/bin/sh\nexec sleep 300\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		a := starts(t, func(cmd *exec.Cmd) { cmd.Dir = dir },
+		a := startTreerun(t, func(cmd *exec.Cmd) { cmd.Dir = dir },
 			append([]string{"--nnodes", "2", "--node-rank", "0", "--seed", n.seed, "--key-file", n.key}, c.one...)...)
 		b := n.start(1, c.two...)
-		a.ends(c.codes[0])
-		b.ends(c.codes[1])
+		a.checkEnd(c.codes[0])
+		b.checkEnd(c.codes[1])
 		wants := strings.Split(c.want, "|") // of each node, or of both
 		for i, l := range []*launched{a, b} {
 			want := wants[i%len(wants)]
@@ -207,18 +208,18 @@ func TestNodesOfEnvironment(t *testing.T) {
 				fmt.Sprint("PET_NODE_RANK=", i), "PET_NPROC_PER_NODE=3", "TREERUN_KEY_FILE="+n.key)
 		}
 	}
-	l := starts(t, lws(1), "true")
-	l.ends(64)
+	l := startTreerun(t, lws(1), "true")
+	l.checkEnd(64)
 	if text := l.stderr.String(); !strings.Contains(text, "this is node 1 of 2, says LeaderWorkerSet: give --key-file") {
 		t.Errorf("without a key:\n%s", text)
 	}
-	starts(t, lws(1), "--nnodes", "1", "-np", "2", "true").ends(0)
-	a, b := starts(t, torch(0), "sh", "-c", "echo $RANK of $WORLD_SIZE"),
-		starts(t, torch(1), "sh", "-c", "echo $RANK of $WORLD_SIZE")
-	a.ends(0)
-	b.ends(0)
-	if len(a.seen) != 6 || !strings.Contains(strings.Join(a.seen, "\n"), "[5] 5 of 6") {
-		t.Errorf("node 0 prints %v", a.seen)
+	startTreerun(t, lws(1), "--nnodes", "1", "-np", "2", "true").checkEnd(0)
+	a, b := startTreerun(t, torch(0), "sh", "-c", "echo $RANK of $WORLD_SIZE"),
+		startTreerun(t, torch(1), "sh", "-c", "echo $RANK of $WORLD_SIZE")
+	a.checkEnd(0)
+	b.checkEnd(0)
+	if len(a.output) != 6 || !strings.Contains(strings.Join(a.output, "\n"), "[5] 5 of 6") {
+		t.Errorf("node 0 prints %v", a.output)
 	}
 }
 
@@ -228,7 +229,7 @@ func TestKeyFileMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := n.start(0, "true")
-	l.ends(64)
+	l.checkEnd(64)
 	if text := l.stderr.String(); !strings.Contains(text, "has mode 0640") {
 		t.Errorf("stderr:\n%s", text)
 	}
@@ -283,13 +284,13 @@ func TestJobSetManifest(t *testing.T) {
 	args = append(args[:program], "sh", "-c", "echo $RANK of $WORLD_SIZE")
 	var all []*launched
 	for i := range n.n {
-		all = append(all, starts(t, func(c *exec.Cmd) { c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i)) },
+		all = append(all, startTreerun(t, func(c *exec.Cmd) { c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i)) },
 			args...))
 	}
 	for _, l := range all {
-		l.ends(0)
+		l.checkEnd(0)
 	}
-	if text := strings.Join(all[0].seen, "\n"); !strings.Contains(text, "[3] 3 of 4") {
+	if text := strings.Join(all[0].output, "\n"); !strings.Contains(text, "[3] 3 of 4") {
 		t.Errorf("pod 0 prints %s", text)
 	}
 }
@@ -306,7 +307,7 @@ func TestNodeVanishes(t *testing.T) {
 	for i := range n.n {
 		args := []string{"--nnodes", "3", "--node-rank", strconv.Itoa(i), "--seed", n.seed, "--key-file", n.key, "--ppn", "1",
 			"--peer-timeout", "6", "sh", "-c", nodeSleeper}
-		all = append(all, starts(t, func(c *exec.Cmd) {
+		all = append(all, startTreerun(t, func(c *exec.Cmd) {
 			inside := h.Command(i, self, args...)
 			c.Path, c.Args = inside.Path, inside.Args
 		}, args...))
@@ -316,7 +317,7 @@ func TestNodeVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range all {
-		l.ends(125)
+		l.checkEnd(125)
 	}
 	if text := all[0].stderr.String(); !strings.Contains(text, "host "+h.Name(2)+" was lost") {
 		t.Errorf("the host is not named:\n%s", text)
@@ -331,12 +332,12 @@ func TestNodeVanishes(t *testing.T) {
 func TestNodesEndAtOnce(t *testing.T) {
 	best := time.Hour
 	for range 5 { // a busy machine takes its time, but not always
-		all := newNodes(t, 2).all("--ppn", "1", "sh", "-c", "date +%s.%N")
+		all := newNodes(t, 2).startAll("--ppn", "1", "sh", "-c", "date +%s.%N")
 		for _, l := range all {
-			l.ends(0)
+			l.checkEnd(0)
 		}
 		over := time.Now()
-		for _, line := range all[0].seen {
+		for _, line := range all[0].output {
 			s, err := strconv.ParseFloat(line[strings.Index(line, "] ")+2:], 64)
 			if err != nil {
 				t.Fatal(err)

@@ -94,7 +94,7 @@ func parse(args []string) (*options, error) {
 	}
 	args = o.flags.Args()
 	o.job.Program, o.job.Args = args[0], args
-	if i := slices.Index(args, ":"); i > 0 && i+1 < len(args) && slices.Contains(ofSecond, args[i+1]) &&
+	if i := slices.Index(args, ":"); i > 0 && i+1 < len(args) && slices.Contains(secondProgramFlags, args[i+1]) &&
 		o.flags.ArgsLenAtDash() < 0 { // all arguments after "--" are the program's
 		return nil, cmdline.Usagef("a job has one program, not %s (hint: start a program that looks at its rank, as "+
 			"in sh -c 'if [ $RANK = 0 ]; then exec a; else exec b; fi'; if the colon is an argument, -- before PROGRAM)",
@@ -103,9 +103,10 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// ofSecond are the flags with which MPI's launchers set the hosts and the number of ranks of a second program, after
-// a colon.
-var ofSecond = []string{"-n", "-np", "--np", "-c", "-H", "-host", "--host", "-x", "-env", "-genv", "-wdir", "--wdir"}
+// secondProgramFlags are the flags with which MPI's launchers set the hosts and the number of ranks of a second
+// program, after a colon.
+var secondProgramFlags = []string{"-n", "-np", "--np", "-c", "-H", "-host", "--host", "-x", "-env", "-genv",
+	"-wdir", "--wdir"}
 
 // othersFlags are flags of Open MPI, MPICH, torchrun, Horovod and Slurm, with their replacements in treerun.
 //
@@ -123,9 +124,9 @@ func (o *options) tagged(n int) bool {
 // environment returns base with the variables that -x sets, the variables for other
 // hosts (with treerun's own), and warnings about names of -x that are not
 // set.
-func environment(base, exports []string) (env, far, warnings []string, err error) {
+func environment(base, exports []string) (env, remote, warnings []string, err error) {
 	env = slices.Clone(base)
-	far = matching(env, "TREERUN_*")
+	remote = matchingVariables(env, "TREERUN_*")
 	for _, x := range exports {
 		name, _, set := strings.Cut(x, "=")
 		pattern := strings.ContainsAny(name, "*?[")
@@ -137,12 +138,12 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 		case set && slices.Contains(host.RankVariables(), name):
 			return nil, nil, nil, cmdline.Usagef("-x %s: treerun sets %s itself", x, name)
 		case set:
-			env, far = host.Setenv(env, x), host.Setenv(far, x)
+			env, remote = host.Setenv(env, x), host.Setenv(remote, x)
 			continue
 		}
-		found := matching(env, name)
+		found := matchingVariables(env, name)
 		for _, e := range found {
-			far = host.Setenv(far, e)
+			remote = host.Setenv(remote, e)
 		}
 		if _, err := path.Match(name, ""); err != nil {
 			return nil, nil, nil, cmdline.Usagef("-x %s: %w", x, err)
@@ -154,12 +155,12 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 			warnings = append(warnings, fmt.Sprintf("-x %s: %s is not set in the environment", name, name))
 		}
 	}
-	return env, far, warnings, nil
+	return env, remote, warnings, nil
 }
 
-// matching returns the variables of env that match the pattern, as in a shell,
+// matchingVariables returns the variables of env that match the pattern, as in a shell,
 // except those that treerun itself sets for ranks.
-func matching(env []string, pattern string) []string {
+func matchingVariables(env []string, pattern string) []string {
 	var found []string
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// said is the greeting that a rank of this host has sent on one connection, as far as it
+// greeting is the greeting that a rank of this host has sent on one connection, as far as it
 // is complete.
-type said struct {
+type greeting struct {
 	to     netip.AddrPort
 	text   []byte
 	length int // of hello and proof
 	hello  int
 }
 
-// lengths are those of hello and proof, by the magic of the hello.
-var lengths = map[string][2]int{"trnc": {80, 32}}
+// greetingLengths are those of hello and proof, by the magic of the hello.
+var greetingLengths = map[string][2]int{"trnc": {80, 32}}
 
-// overhear calls f for every greeting that this host sends, once it is complete.
-func overhear(f func(said)) error {
+// captureGreetings calls f for every greeting that this host sends, once it is complete.
+func captureGreetings(f func(greeting)) error {
 	const all = 0x0300 // ETH_P_ALL in the order of the network
 	fd, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_RAW, all)
 	if err != nil {
@@ -36,7 +36,7 @@ func overhear(f func(said)) error {
 		return err
 	}
 	fmt.Println("listening")
-	flows := map[string]*said{}
+	flows := map[string]*greeting{}
 	repeated := map[string]bool{} // our own repetitions are overheard, too
 	buf := make([]byte, 1<<16)
 	for {
@@ -50,17 +50,17 @@ func overhear(f func(said)) error {
 		if l, ok := from.(*syscall.SockaddrLinklayer); !ok || l.Pkttype != 4 { // PACKET_OUTGOING
 			continue
 		}
-		flow, to, text := segment(buf[:n])
+		flow, to, text := parseSegment(buf[:n])
 		if len(text) == 0 {
 			continue
 		}
 		s := flows[flow]
 		if s == nil {
-			size, known := lengths[string(text[:min(len(text), 4)])]
+			size, known := greetingLengths[string(text[:min(len(text), 4)])]
 			if !known {
 				continue
 			}
-			s = &said{to: to, length: size[0] + size[1], hello: size[0]}
+			s = &greeting{to: to, length: size[0] + size[1], hello: size[0]}
 			flows[flow] = s
 		}
 		if len(s.text) >= s.length {
@@ -76,9 +76,9 @@ func overhear(f func(said)) error {
 	}
 }
 
-// segment returns the data of an IPv4 packet of TCP in an Ethernet frame, its
+// parseSegment returns the data of an IPv4 packet of TCP in an Ethernet frame, its
 // destination, and a name of its connection.
-func segment(b []byte) (flow string, to netip.AddrPort, text []byte) {
+func parseSegment(b []byte) (flow string, to netip.AddrPort, text []byte) {
 	if len(b) < 14+20 || binary.BigEndian.Uint16(b[12:]) != 0x0800 || b[14]>>4 != 4 || b[23] != syscall.IPPROTO_TCP {
 		return "", to, nil
 	}
@@ -99,9 +99,9 @@ func segment(b []byte) (flow string, to netip.AddrPort, text []byte) {
 	return fmt.Sprintf("%x %x", ip[12:20], tcp[:4]), to, tcp[skip:]
 }
 
-// repeat sends the same greeting again, on a connection of its own, in the order of the
+// replayGreeting sends the same greeting again, on a connection of its own, in the order of the
 // protocol. Among many peers it may take many attempts to get an answer.
-func repeat(s said) {
+func replayGreeting(s greeting) {
 	for end := time.Now().Add(maxWait); time.Now().Before(end); {
 		c, err := net.DialTimeout("tcp", s.to.String(), time.Second)
 		if err != nil {
@@ -119,7 +119,7 @@ func repeat(s said) {
 }
 
 // replay returns the outcome on one connection, "" without an answer.
-func replay(c net.Conn, s said) string {
+func replay(c net.Conn, s greeting) string {
 	const answer = 80
 	c.Write(s.text[:s.hello])
 	if _, err := io.ReadFull(c, make([]byte, answer)); err != nil {

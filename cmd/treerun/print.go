@@ -113,16 +113,16 @@ func quote(arg string) string {
 
 // The rest of this file makes completions for a shell and a page for man from the flags of all commands.
 
-// flagged are the commands with flags, in the order of the manual; "" is the one without a name.
-var flagged = []string{"", "topo", "plan", "sim", "bench", "check"}
+// commandsWithFlags are the commands with flags, in the order of the manual; "" is the one without a name.
+var commandsWithFlags = []string{"", "topo", "plan", "sim", "bench", "check"}
 
 // shells has the completion script of each shell, and the help text about them.
 //
 //go:embed help/completion.*
 var shells embed.FS
 
-// completing is the command that the scripts call.
-const completing = "complete:words"
+// completeCommand is the command that the scripts call.
+const completeCommand = "complete:words"
 
 // runCompletion is the command completion: it prints a script for a shell.
 func runCompletion(args []string) (int, error) {
@@ -134,9 +134,9 @@ func runCompletion(args []string) (int, error) {
 	return 0, err
 }
 
-// runCompleting prints the words that may replace the last of some words after treerun, one per line; none where a file
+// runComplete prints the words that may replace the last of some words after treerun, one per line; none where a file
 // may stand.
-func runCompleting(args []string) (int, error) {
+func runComplete(args []string) (int, error) {
 	args = append([]string{""}, args...)
 	name, before, last := "", args[1:max(1, len(args)-1)], args[len(args)-1]
 	if len(before) > 0 && commands[before[0]] != nil {
@@ -148,7 +148,7 @@ func runCompleting(args []string) (int, error) {
 		words = []string{"bash", "zsh", "fish"}
 	case first && (name == "" || name == "help"):
 		words = append(listedCommands(), "help")
-	case slices.Contains(flagged, name):
+	case slices.Contains(commandsWithFlags, name):
 		words = cmdline.Complete(flagsOf(name), before, last)
 	}
 	for _, word := range words {
@@ -167,7 +167,7 @@ func runMan([]string) (int, error) {
 	fmt.Fprintf(&b, ".TH TREERUN 1 \"\" \"treerun %s\"\n.SH NAME\ntreerun \\- %s\n", wire.BuildVersion(),
 		"runs copies of a program as one job")
 	fmt.Fprintf(&b, ".SH DESCRIPTION\n.nf\n%s.fi\n", roff(head))
-	for _, name := range flagged {
+	for _, name := range commandsWithFlags {
 		fmt.Fprintf(&b, ".SH %s\n", strings.ToUpper(strings.TrimSpace("treerun "+name)))
 		for line := range strings.Lines(flagsOf(name).FlagUsages()) {
 			flag, text, _ := strings.Cut(strings.TrimSpace(line), "  ")

@@ -27,12 +27,12 @@ type launched struct {
 	mark   string // an environment entry that all its descendants have
 	stderr bytes.Buffer
 	lines  chan string // of stdout
-	seen   []string
+	output []string
 }
 
-// starts starts treerun with these arguments; change, if not nil, changes the
+// startTreerun starts treerun with these arguments; modify, if not nil, changes the
 // command before that.
-func starts(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
+func startTreerun(t *testing.T, modify func(*exec.Cmd), args ...string) *launched {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -46,8 +46,8 @@ func starts(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
 	l.cmd.Env = append(os.Environ(), "TMPDIR="+l.tmp, l.mark)
 	l.cmd.Stderr = &l.stderr
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if change != nil {
-		change(l.cmd)
+	if modify != nil {
+		modify(l.cmd)
 	}
 	stdout, err := l.cmd.StdoutPipe()
 	if err != nil {
@@ -73,16 +73,16 @@ func (l *launched) expect(n int, text string) {
 		select {
 		case line, ok := <-l.lines:
 			if !ok {
-				l.t.Fatalf("stdout ended, %d lines with %q missing after\n%s\nstderr:\n%s", n, text, strings.Join(l.seen, "\n"),
+				l.t.Fatalf("stdout ended, %d lines with %q missing after\n%s\nstderr:\n%s", n, text, strings.Join(l.output, "\n"),
 					&l.stderr)
 			}
-			l.seen = append(l.seen, line)
+			l.output = append(l.output, line)
 			if strings.Contains(line, text) {
 				n--
 			}
 		case <-late:
 			l.cmd.Process.Kill()
-			l.t.Fatalf("%d lines with %q are missing after\n%s", n, text, strings.Join(l.seen, "\n"))
+			l.t.Fatalf("%d lines with %q are missing after\n%s", n, text, strings.Join(l.output, "\n"))
 		}
 	}
 }
@@ -94,20 +94,20 @@ func (l *launched) signal(s syscall.Signal) {
 	}
 }
 
-// ends waits for the exit code, 128+n for signal n, and checks that nothing of
+// checkEnd waits for the exit code, 128+n for signal n, and checks that nothing of
 // the job is left: no process, no file in TMPDIR.
-func (l *launched) ends(code int) {
+func (l *launched) checkEnd(code int) {
 	l.t.Helper()
-	l.exits(code)
-	l.leavesNothing()
+	l.checkExit(code)
+	l.checkNothingLeft()
 }
 
-// exits waits for the exit code, 128+n for signal n.
-func (l *launched) exits(code int) {
+// checkExit waits for the exit code, 128+n for signal n.
+func (l *launched) checkExit(code int) {
 	l.t.Helper()
 	killer := time.AfterFunc(maxWait, func() { l.cmd.Process.Kill() })
 	for line := range l.lines {
-		l.seen = append(l.seen, line)
+		l.output = append(l.output, line)
 	}
 	l.cmd.Wait() // ProcessState holds the exit status
 	if !killer.Stop() {
@@ -122,12 +122,12 @@ func (l *launched) exits(code int) {
 	}
 }
 
-// leavesNothing checks that no process and no file of the job is left; killed processes get a moment to vanish.
-func (l *launched) leavesNothing() {
+// checkNothingLeft checks that no process and no file of the job is left; killed processes get a moment to vanish.
+func (l *launched) checkNothingLeft() {
 	l.t.Helper()
 	var left []int
 	for deadline := time.Now().Add(maxWait / 2); ; time.Sleep(5 * time.Millisecond) {
-		if left = marked(l.mark); len(left) == 0 || time.Now().After(deadline) {
+		if left = processesWith(l.mark); len(left) == 0 || time.Now().After(deadline) {
 			break
 		}
 	}
@@ -135,7 +135,7 @@ func (l *launched) leavesNothing() {
 		l.t.Errorf("processes are left: %v", left)
 		for _, pid := range left {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			l.t.Errorf("%d in state %s: %q", pid, state(pid), line)
+			l.t.Errorf("%d in state %s: %q", pid, processState(pid), line)
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -144,9 +144,9 @@ func (l *launched) leavesNothing() {
 	}
 }
 
-// marked returns the processes that have an entry in their environment, without
+// processesWith returns the processes that have an entry in their environment, without
 // zombies, which have none.
-func marked(entry string) []int {
+func processesWith(entry string) []int {
 	var pids []int
 	names, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, name := range names {
@@ -161,8 +161,8 @@ func marked(entry string) []int {
 	return pids
 }
 
-// state returns the state of a process as a letter: R, S, T, Z...
-func state(pid int) string {
+// processState returns the state of a process as a letter: R, S, T, Z...
+func processState(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, ok := strings.Cut(string(text), ") ")
 	if !ok {
@@ -173,10 +173,10 @@ func state(pid int) string {
 
 func waitForState(t *testing.T, pid int, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(maxWait); !strings.Contains(want, state(pid)) ||
-		state(pid) == ""; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(maxWait); !strings.Contains(want, processState(pid)) ||
+		processState(pid) == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("process %d is in state %q, want one of %q", pid, state(pid), want)
+			t.Fatalf("process %d is in state %q, want one of %q", pid, processState(pid), want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type program struct {
 	Path   string // of the executable, absolute; empty until build when Folder is set
 	Folder string // of Go source, absolute; empty when the user gave Path
 
-	private string    // the temporary folder that holds Path
+	tempDir string    // the temporary folder that holds Path
 	guard   *exec.Cmd // removes private should we be killed
 }
 
@@ -77,21 +77,21 @@ func notInPath(name string) error {
 			return cmdline.Errorf(cmdline.ExitNotExecutable, "%s: found as %s, which is not executable", name, path)
 		}
 	}
-	meant := ""
+	hint := ""
 	if near := cmdline.Nearest(name, append(listedCommands(), "help")); near != "" {
-		meant = didYouMean(name)
+		hint = commandHint(name)
 	}
-	return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH%s", name, meant)
+	return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH%s", name, hint)
 }
 
 // remove deletes the files that build has made. Processes that run the program already continue. It
 // may be called at any time and any number of times.
 func (p *program) remove() error {
-	if p.private == "" {
+	if p.tempDir == "" {
 		return nil
 	}
-	err := os.RemoveAll(p.private)
-	p.private = ""
+	err := os.RemoveAll(p.tempDir)
+	p.tempDir = ""
 	if p.guard != nil {
 		_ = p.guard.Process.Kill() // fails only where it has ended
 		_ = p.guard.Wait()         // its state does not matter
@@ -118,13 +118,13 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	if err != nil {
 		return fmt.Errorf("%s is a folder, and building it needs the go command: %w", p.Name, err)
 	}
-	if p.private, err = os.MkdirTemp("", "treerun-build-"); err != nil {
+	if p.tempDir, err = os.MkdirTemp("", "treerun-build-"); err != nil {
 		return fmt.Errorf("build %s: %w", p.Name, err)
 	}
 	if err := p.startGuard(); err != nil {
 		return fmt.Errorf("build %s: %w", p.Name, err)
 	}
-	path := filepath.Join(p.private, filepath.Base(p.Folder))
+	path := filepath.Join(p.tempDir, filepath.Base(p.Folder))
 	// The go command's own temporary files go into our folder as well, so that
 	// they cannot outlive it: GOTMPDIR is for the command itself, TMPDIR for the
 	// linker and the C compiler. Version control is not queried: it is slow, and
@@ -133,7 +133,7 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	defer interrupt(nil)
 	cmd := exec.CommandContext(ctx, tool, "build", "-buildvcs=false", "-o", path, ".")
 	cmd.Dir = p.Folder
-	cmd.Env = append(os.Environ(), "PWD="+p.Folder, "GOTMPDIR="+p.private, "TMPDIR="+p.private)
+	cmd.Env = append(os.Environ(), "PWD="+p.Folder, "GOTMPDIR="+p.tempDir, "TMPDIR="+p.tempDir)
 	cmd.Stdout, cmd.Stderr = screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, syscall.SIGINT) }
@@ -173,10 +173,10 @@ const buildNote = 5
 
 // onStop calls do with every signal that stops a job, and each with every second that has
 // passed, until end is called.
-func onStop(signals <-chan os.Signal, do func(syscall.Signal), each func(seconds int)) (end func()) {
+func onStop(signals <-chan os.Signal, onSignal func(syscall.Signal), onSecond func(seconds int)) (end func()) {
 	ended := make(chan struct{})
-	var listening sync.WaitGroup
-	listening.Go(func() {
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for n := 1; ; {
@@ -184,17 +184,17 @@ func onStop(signals <-chan os.Signal, do func(syscall.Signal), each func(seconds
 			case s := <-signals:
 				switch s {
 				case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-					do(s.(syscall.Signal))
+					onSignal(s.(syscall.Signal))
 				}
 			case <-tick.C:
-				each(n)
+				onSecond(n)
 				n++
 			case <-ended:
 				return
 			}
 		}
 	})
-	return func() { close(ended); listening.Wait() }
+	return func() { close(ended); wg.Wait() }
 }
 
 // guardScript removes a folder when this process dies without having done so, as by
@@ -204,14 +204,14 @@ const guardScript = `read -r _; i=0; until rm -rf "$0" || [ $((i += 1)) -gt 50 ]
 
 // startGuard guards p.private.
 func (p *program) startGuard() error {
-	guard := exec.Command("sh", "-c", guardScript, p.private)
+	guard := exec.Command("sh", "-c", guardScript, p.tempDir)
 	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it gets no signals of our terminal
 	_, err := guard.StdinPipe()                            // Wait closes it
 	if err == nil {
 		err = guard.Start()
 	}
 	if err != nil {
-		return fmt.Errorf("guard %s: %w", p.private, err)
+		return fmt.Errorf("guard %s: %w", p.tempDir, err)
 	}
 	p.guard = guard
 	return nil

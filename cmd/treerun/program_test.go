@@ -13,8 +13,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
-// files writes a tree of files into the working directory of the test.
-func files(t *testing.T, tree map[string]string) {
+// writeFiles writes a tree of files into the working directory of the test.
+func writeFiles(t *testing.T, tree map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, text := range tree {
@@ -32,7 +32,7 @@ func files(t *testing.T, tree map[string]string) {
 }
 
 func TestFind(t *testing.T) {
-	files(t, map[string]string{
+	writeFiles(t, map[string]string{
 		"bin/tool":       "#!/bin/sh\n",
 		"bin/plain":      "text",
 		"here":           "#!/bin/sh\n",
@@ -89,7 +89,7 @@ func TestFind(t *testing.T) {
 func TestBuildInterrupted(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	files(t, map[string]string{
+	writeFiles(t, map[string]string{
 		"bin/go": "#!/bin/sh\ntouch \"$GOTMPDIR/work\" && mktemp -d -t go-link-XXXXXX >/dev/null && echo started > " +
 			"started\nsleep 60 &\nwait\n",
 		"src/main.go": "package main\n",
@@ -130,7 +130,7 @@ func TestBuildInterrupted(t *testing.T) {
 }
 
 func TestBuildWithoutGo(t *testing.T) {
-	files(t, map[string]string{"src/main.go": "package main\n"})
+	writeFiles(t, map[string]string{"src/main.go": "package main\n"})
 	t.Setenv("PATH", "")
 	p, err := findProgram("./src")
 	if err != nil {

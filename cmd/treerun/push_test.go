@@ -20,7 +20,7 @@ const joiningAgent = `env FAKEHOST={host} sh -c 'eval "$*"' -`
 func buildTreerun(t *testing.T) func(*exec.Cmd) {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "with space", "treerun")
-	built(t, ".", exe)
+	build(t, ".", exe)
 	return func(c *exec.Cmd) { c.Path = exe }
 }
 
@@ -39,10 +39,10 @@ func TestPushKilled(t *testing.T) {
 	}
 	treerun := buildTreerun(t)
 	for i := range kills {
-		l := starts(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "sleep", "300")
+		l := startTreerun(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "sleep", "300")
 		time.Sleep(time.Duration(i*100/kills) * time.Millisecond)
 		l.signal(syscall.SIGKILL)
-		l.ends(137)
+		l.checkEnd(137)
 		if t.Failed() {
 			t.Fatalf("killed %d ms after its start", i*100/kills)
 		}
@@ -52,15 +52,15 @@ func TestPushKilled(t *testing.T) {
 // A launch agent that joins its words is reported where that matters.
 func TestJoiningAgent(t *testing.T) {
 	treerun := buildTreerun(t)
-	l := starts(t, treerun, "--launch-agent", joiningAgent, "--push", "-H", "n1", "true")
-	l.ends(125)
-	l.says("start treerun on host n1", "the launch agent joins the words of its command")
-	l = starts(t, treerun, "--launch-agent", joiningAgent, "-H", "n1", "true")
-	l.ends(125)
-	l.says("start treerun on host n1", "with space/treerun", "must not give its words to a shell")
+	l := startTreerun(t, treerun, "--launch-agent", joiningAgent, "--push", "-H", "n1", "true")
+	l.checkEnd(125)
+	l.checkStderr("start treerun on host n1", "the launch agent joins the words of its command")
+	l = startTreerun(t, treerun, "--launch-agent", joiningAgent, "-H", "n1", "true")
+	l.checkEnd(125)
+	l.checkStderr("start treerun on host n1", "with space/treerun", "must not give its words to a shell")
 	// An agent of the other kind supports a path with a space, and --push.
-	l = starts(t, treerun, "--launch-agent", hostAgent, "-H", "n1", "true")
-	l.ends(0)
-	l = starts(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "true")
-	l.ends(0)
+	l = startTreerun(t, treerun, "--launch-agent", hostAgent, "-H", "n1", "true")
+	l.checkEnd(0)
+	l = startTreerun(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "true")
+	l.checkEnd(0)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// sweep builds a rank that compares the results of calls of every kind: see scripts/faults.
-func sweep(t *testing.T) string {
+// buildSweep builds a rank that compares the results of calls of every kind: see scripts/faults.
+func buildSweep(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "sweep")
 	if err := testutil.Build("github.com/treerun/treerun/scripts/faults/testdata/sweep", file); err != nil {
 		t.Fatal(err)
@@ -34,21 +34,21 @@ func needRoot(t *testing.T) {
 // every call of all ranks has the right result, from the one in which the system refuses first.
 func TestMemoryRefused(t *testing.T) {
 	needRoot(t)
-	program := sweep(t)
+	program := buildSweep(t)
 	for _, args := range [][]string{
 		{"4", "setuid"}, {"2", "setuid", "-who", "1"}, {"2", "nodump"}, {"4", "nodump", "-who", "0"},
 	} {
-		l := starts(t, nil, append([]string{"-np", args[0], program, "-after"}, args[1:]...)...)
+		l := startTreerun(t, nil, append([]string{"-np", args[0], program, "-after"}, args[1:]...)...)
 		l.expect(int(args[0][0]-'0'), "is right")
-		l.ends(0)
+		l.checkEnd(0)
 	}
 }
 
 // TestLeftGroup: ranks that have left their process group are stopped, and a line reports it.
 func TestLeftGroup(t *testing.T) {
-	l := starts(t, nil, "-np", "2", "--timeout", "3", "--shutdown-timeout", "60", sweep(t), "-after", "setpgid")
+	l := startTreerun(t, nil, "-np", "2", "--timeout", "3", "--shutdown-timeout", "60", buildSweep(t), "-after", "setpgid")
 	begun := time.Now()
-	l.ends(124)
+	l.checkEnd(124)
 	text := l.stderr.String()
 	if !strings.Contains(text, "has left its process group") || strings.Contains(text, "hang in") {
 		t.Error(text)
@@ -61,19 +61,19 @@ func TestLeftGroup(t *testing.T) {
 // TestKillTreerunEndsCapable: kill -9 of treerun ends ranks without a parent-death signal whose environment cannot be
 // read, such as those of a file with capabilities.
 func TestKillTreerunEndsCapable(t *testing.T) {
-	l := starts(t, nil, "-np", "2", "setpriv", "--pdeathsig", "clear", "env", "-i", "sh", "-c",
+	l := startTreerun(t, nil, "-np", "2", "setpriv", "--pdeathsig", "clear", "env", "-i", "sh", "-c",
 		"echo pid $$; exec sleep 300")
 	pids := l.pids(2)
 	l.signal(syscall.SIGKILL)
 	for _, pid := range pids {
-		for end := time.Now().Add(maxWait / 2); !strings.Contains("Z", state(pid)); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(maxWait / 2); !strings.Contains("Z", processState(pid)); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				syscall.Kill(pid, syscall.SIGKILL)
 				t.Fatalf("rank %d is left", pid)
 			}
 		}
 	}
-	l.ends(137)
+	l.checkEnd(137)
 }
 
 // TestSystemCallsFail: a job ends well, or with an error, whichever of its system calls fails. It runs a sample of the
@@ -83,7 +83,7 @@ func TestSystemCallsFail(t *testing.T) {
 		testutil.Need(t, testutil.Strace, err)
 	}
 	testutil.Need(t, testutil.Bash, func() error { _, err := os.Stat("/bin/bash"); return err }())
-	bin := filepath.Dir(sweep(t))
+	bin := filepath.Dir(buildSweep(t))
 	if err := testutil.Build("github.com/treerun/treerun/cmd/treerun", filepath.Join(bin, "treerun")); err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,8 @@ type nodeOptions struct {
 	keyFile string
 	jobID   string
 
-	cfg *nodes.Config // of node 0, when the job has several
-	met []*nodes.Node // the hosts of the job, once all are connected
+	cfg      *nodes.Config // of node 0, when the job has several
+	gathered []*nodes.Node // the hosts of the job, once all are connected
 }
 
 func (n *nodeOptions) define(f *pflag.FlagSet) {
@@ -53,8 +53,8 @@ func (n *nodeOptions) define(f *pflag.FlagSet) {
 // if it is alone. idle reports whether another treerun on this host runs all of its ranks.
 func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, err error) {
 	n := &o.node
-	explicit := o.given("nnodes", "node-rank", "job-id") || n.seed != ""
-	if o.given("host", "hostfile") {
+	explicit := o.anyChanged("nnodes", "node-rank", "job-id") || n.seed != ""
+	if o.anyChanged("host", "hostfile") {
 		if explicit {
 			return nil, false, cmdline.Usagef("--nnodes, --node-rank, --seed and --job-id are for hosts that start treerun " +
 				"themselves, -H and --hostfile for " +
@@ -88,21 +88,21 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 			"FILE`, give it to all of them, and " +
 			"use --key-file FILE")
 	}
-	err = o.complete(c, key)
+	err = o.fillNode(c, key)
 	return c, c.Idle && err == nil, err
 }
 
-// complete adds the values of flags to those of the environment; flags have precedence.
-func (o *options) complete(c *nodes.Config, key string) error {
+// fillNode adds the values of flags to those of the environment; flags have precedence.
+func (o *options) fillNode(c *nodes.Config, key string) error {
 	n := &o.node
-	reach, err := o.place.Remote()
+	remote, err := o.place.Remote()
 	if err != nil {
 		return err
 	}
 	c.Size, c.PerNode = o.job.Size, o.place.PerHost
 	// Node 0 plans for all, so a node with other flags of planning gets an error.
 	c.Args = append(o.planning.Given(), o.job.Args...)
-	c.Version, c.Timeout = wire.Version(), reach.Timeout
+	c.Version, c.Timeout = wire.Version(), remote.Timeout
 	c.Nodes, c.Seed, c.JobID = cmp.Or(n.count, c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node
@@ -114,7 +114,7 @@ func (o *options) complete(c *nodes.Config, key string) error {
 		return cmdline.Usagef("--nnodes: want the number of hosts")
 	case c.Seed == "":
 		return cmdline.Usagef("--seed: want HOST:PORT, at which host 0 listens")
-	case o.given("launch-agent", "ssh-args", "push"):
+	case o.anyChanged("launch-agent", "ssh-args", "push"):
 		return cmdline.Usagef("--launch-agent, --ssh-args and --push cannot be combined with --nnodes: nothing is started " +
 			"on other hosts")
 	}
@@ -136,8 +136,10 @@ func (o *options) complete(c *nodes.Config, key string) error {
 	return nil
 }
 
-// given reports whether one of these flags was given.
-func (o *options) given(names ...string) bool { return slices.ContainsFunc(names, o.flags.Changed) }
+// anyChanged reports whether one of these flags was given.
+func (o *options) anyChanged(names ...string) bool {
+	return slices.ContainsFunc(names, o.flags.Changed)
+}
 
 // hosts returns the hosts of the ranks, and the number of ranks.
 func (o *options) hosts() ([]launch.JobHost, int, error) {
@@ -153,14 +155,14 @@ func (o *options) hosts() ([]launch.JobHost, int, error) {
 
 // placeNodes waits, as node 0, for the other nodes, and returns them with their ranks, and the number of ranks.
 func (o *options) placeNodes() ([]launch.JobHost, int, error) {
-	met, err := nodes.Gather(context.Background(), o.node.cfg)
+	gathered, err := nodes.Gather(context.Background(), o.node.cfg)
 	if err != nil {
 		return nil, 0, err
 	}
-	o.node.met = met
+	o.node.gathered = gathered
 	var hosts []launch.JobHost
 	size := 0
-	for i, n := range met {
+	for i, n := range gathered {
 		hosts = append(hosts, launch.JobHost{Name: n.Host, Target: n.Host, Local: i == 0, Ranks: n.Ranks})
 		size += len(n.Ranks)
 	}
@@ -175,7 +177,7 @@ func (o *options) connect(r *launch.Remote) {
 	}
 	r.FanOut, r.JobID = c.Nodes, c.JobID
 	r.Master, _, _ = net.SplitHostPort(c.Seed) // Check has seen it
-	r.Open = func(index int) io.ReadWriteCloser { return o.node.met[index].Conn }
+	r.Open = func(index int) io.ReadWriteCloser { return o.node.gathered[index].Conn }
 }
 
 // runNode runs a job as a node other than node 0.

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patient is a rank, with a child in its process group, of which both print a line
+// patientScript is a rank, with a child in its process group, of which both print a line
 // when SIGTERM stops them.
-const patient = `
+const patientScript = `
 (trap "echo child told; exit" TERM; echo child ready; while :; do sleep 0.01; done) &
 trap "echo rank told; wait; exit 0" TERM
 echo rank ready
@@ -32,11 +32,11 @@ func TestStopSignals(t *testing.T) {
 			caught := make(chan os.Signal, 1)
 			signal.Notify(caught, s)
 			defer signal.Stop(caught)
-			l := starts(t, nil, "-np", "2", "sh", "-c", patient)
+			l := startTreerun(t, nil, "-np", "2", "sh", "-c", patientScript)
 			l.expect(4, "ready")
 			l.signal(s)
 			l.expect(4, "told")
-			l.ends(128 + int(s))
+			l.checkEnd(128 + int(s))
 			if got, want := lastLine(l), "treerun: stopped by "+unix.SignalName(s); got != want {
 				t.Errorf("the last line on stderr is %q, want %q", got, want)
 			}
@@ -56,30 +56,30 @@ func TestStubbornRanks(t *testing.T) {
 	const stubborn = `trap "echo told" TERM; echo ready; while :; do sleep 0.01; done`
 	t.Run("shutdown timeout", func(t *testing.T) {
 		t.Parallel()
-		l := starts(t, nil, "-np", "2", "--shutdown-timeout", "0.2", "sh", "-c", stubborn)
+		l := startTreerun(t, nil, "-np", "2", "--shutdown-timeout", "0.2", "sh", "-c", stubborn)
 		l.expect(2, "ready")
 		l.signal(syscall.SIGTERM)
-		l.ends(143)
+		l.checkEnd(143)
 	})
 	t.Run("second INT", func(t *testing.T) {
 		t.Parallel()
-		l := starts(t, nil, "-np", "2", "--shutdown-timeout", "1h", "sh", "-c", stubborn)
+		l := startTreerun(t, nil, "-np", "2", "--shutdown-timeout", "1h", "sh", "-c", stubborn)
 		l.expect(2, "ready")
 		l.signal(syscall.SIGINT)
 		l.expect(2, "told")
 		time.Sleep(150 * time.Millisecond)
 		l.signal(syscall.SIGINT)
-		l.ends(130)
+		l.checkEnd(130)
 	})
 	t.Run("twice at once", func(t *testing.T) {
 		t.Parallel()
-		l := starts(t, nil, "-np", "2", "sh", "-c",
+		l := startTreerun(t, nil, "-np", "2", "sh", "-c",
 			`trap "sleep 0.3; echo cleaned up; exit" TERM; echo ready; while :; do sleep 0.01; done`)
 		l.expect(2, "ready")
 		l.signal(syscall.SIGTERM)
 		l.signal(syscall.SIGTERM)
 		l.expect(2, "cleaned up")
-		l.ends(143)
+		l.checkEnd(143)
 	})
 }
 
@@ -118,7 +118,7 @@ func TestInterruptWithBlockedOutput(t *testing.T) {
 }
 
 func TestForwardedSignals(t *testing.T) {
-	l := starts(t, nil, "-np", "2", "sh", "-c", `
+	l := startTreerun(t, nil, "-np", "2", "sh", "-c", `
 for s in USR1 USR2 WINCH QUIT; do trap "echo got $s" $s; done
 trap exit TERM
 echo ready
@@ -129,15 +129,15 @@ while :; do sleep 0.01; done`)
 		l.expect(2, "got "+strings.TrimPrefix(unix.SignalName(s), "SIG"))
 	}
 	l.signal(syscall.SIGTERM)
-	l.ends(143)
+	l.checkEnd(143)
 }
 
 // ^Z stops the ranks, then treerun; fg continues all.
 func TestSuspend(t *testing.T) {
-	l := starts(t, nil, "-np", "2", "sh", "-c", `trap exit TERM; echo pid $$; while :; do sleep 0.01; done`)
+	l := startTreerun(t, nil, "-np", "2", "sh", "-c", `trap exit TERM; echo pid $$; while :; do sleep 0.01; done`)
 	l.expect(2, "pid ")
 	var pids []int
-	for _, line := range l.seen {
+	for _, line := range l.output {
 		_, text, _ := strings.Cut(line, "pid ")
 		pid, err := strconv.Atoi(text)
 		if err != nil {
@@ -162,7 +162,7 @@ func TestSuspend(t *testing.T) {
 		waitForState(t, pid, "T")
 	}
 	l.signal(syscall.SIGTERM)
-	l.ends(143)
+	l.checkEnd(143)
 }
 
 // Under nohup, SIGHUP does nothing; behind & in a script, SIGINT does nothing. Both stop a job otherwise, and SIGTERM
@@ -171,12 +171,13 @@ func TestIgnoredSignals(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		t.Run(unix.SignalName(s), func(t *testing.T) {
 			t.Parallel()
-			l := starts(t, limited(fmt.Sprintf("trap '' %d", s)), "-np", "2", "sh", "-c", "echo ready; sleep 2; echo done")
+			l := startTreerun(t, afterCommand(fmt.Sprintf("trap '' %d", s)), "-np", "2", "sh", "-c",
+				"echo ready; sleep 2; echo done")
 			l.expect(2, "ready")
 			l.signal(s)
-			l.ends(0)
-			if n := strings.Count(strings.Join(l.seen, "\n"), "done"); n != 2 {
-				t.Errorf("%d ranks were done: %q", n, l.seen)
+			l.checkEnd(0)
+			if n := strings.Count(strings.Join(l.output, "\n"), "done"); n != 2 {
+				t.Errorf("%d ranks were done: %q", n, l.output)
 			}
 		})
 	}
@@ -198,7 +199,7 @@ func TestInterruptedBuild(t *testing.T) {
 		syscall.SIGTERM: fmt.Sprintf("treerun: build %s: interrupted by SIGTERM", dir),
 		syscall.SIGKILL: "",
 	} {
-		l := starts(t, func(c *exec.Cmd) {
+		l := startTreerun(t, func(c *exec.Cmd) {
 			c.Env = append(c.Env, "PATH="+dir+":"+os.Getenv("PATH"))
 		}, dir)
 		for deadline := time.Now().Add(maxWait); ; time.Sleep(time.Millisecond) {
@@ -210,7 +211,7 @@ func TestInterruptedBuild(t *testing.T) {
 			}
 		}
 		l.signal(s)
-		l.ends(128 + int(s))
+		l.checkEnd(128 + int(s))
 		if got := lastLine(l); got != says {
 			t.Errorf("the last line is %q, want %q", got, says)
 		}
@@ -221,14 +222,14 @@ func TestInterruptedBuild(t *testing.T) {
 func TestShutdownTogether(t *testing.T) {
 	t.Parallel()
 	exe, state := filepath.Join(t.TempDir(), "shutdown"), filepath.Join(t.TempDir(), "steps")
-	built(t, "../../examples/shutdown", exe)
+	build(t, "../../examples/shutdown", exe)
 	last := 0
 	for range 2 {
-		l := starts(t, nil, "-np", "3", "--sigterm-exit-code", "0", exe, "--state", state)
+		l := startTreerun(t, nil, "-np", "3", "--sigterm-exit-code", "0", exe, "--state", state)
 		l.expect(1, fmt.Sprintf("begins after %d steps", last))
 		l.signal(syscall.SIGTERM)
 		l.expect(3, "leaves")
-		l.ends(0)
+		l.checkEnd(0)
 		text, err := os.ReadFile(state)
 		if err != nil {
 			t.Fatal(err)
@@ -237,8 +238,8 @@ func TestShutdownTogether(t *testing.T) {
 		if err != nil || steps <= last {
 			t.Errorf("%q steps after %d", text, last)
 		}
-		if n := strings.Count(strings.Join(l.seen, "\n"), fmt.Sprintf("leaves after %d steps", steps)); n != 3 {
-			t.Errorf("%d ranks left after step %d:\n%s", n, steps, strings.Join(l.seen, "\n"))
+		if n := strings.Count(strings.Join(l.output, "\n"), fmt.Sprintf("leaves after %d steps", steps)); n != 3 {
+			t.Errorf("%d ranks left after step %d:\n%s", n, steps, strings.Join(l.output, "\n"))
 		}
 		last = steps
 	}

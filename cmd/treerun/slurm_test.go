@@ -74,15 +74,15 @@ func newSlurm(t *testing.T) *slurmCluster {
 	}
 	s.write("slurm.conf", fmt.Sprintf(slurmConf, s.dir), 0o644)
 	s.write("munge.key", strings.Repeat("secret of this test only. ", 8), 0o600)
-	built(t, "../../examples/hello", filepath.Join(s.bin, "hello"))
+	build(t, "../../examples/hello", filepath.Join(s.bin, "hello"))
 	s.daemon(0, "munged", "--foreground", "--force", "--key-file", s.dir+"/munge.key", "--socket", s.dir+"/munge/socket",
 		"--pid-file", s.dir+"/munge/pid", "--log-file", s.dir+"/munge/log", "--seed-file", s.dir+"/munge/seed")
-	s.until("munged", func() bool { _, err := os.Stat(s.dir + "/munge/socket"); return err == nil })
+	s.waitUntil("munged", func() bool { _, err := os.Stat(s.dir + "/munge/socket"); return err == nil })
 	s.daemon(0, "slurmctld", "-D", "-f", s.dir+"/slurm.conf")
 	for i := range slurmNodes {
 		s.daemon(i, "slurmd", "-D", "-f", s.dir+"/slurm.conf", "-N", s.hosts.Name(i))
 	}
-	s.until("the nodes", func() bool {
+	s.waitUntil("the nodes", func() bool {
 		out, _, _ := s.run("sinfo", "-h", "-o", "%D %t")
 		return strings.TrimSpace(out) == "2 idle"
 	})
@@ -120,7 +120,7 @@ func (s *slurmCluster) daemon(i int, name string, args ...string) {
 	})
 }
 
-func (s *slurmCluster) until(what string, f func() bool) {
+func (s *slurmCluster) waitUntil(what string, f func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(60 * time.Second); !f(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -147,10 +147,10 @@ func (s *slurmCluster) run(name string, args ...string) (stdout, stderr string, 
 	return out.String(), told.String(), cmd.ProcessState.ExitCode()
 }
 
-// idle waits until nothing of a job is left on any node.
-func (s *slurmCluster) idle() {
+// waitIdle waits until nothing of a job is left on any node.
+func (s *slurmCluster) waitIdle() {
 	s.t.Helper()
-	s.until("the end of all ranks", func() bool {
+	s.waitUntil("the end of all ranks", func() bool {
 		for i := range slurmNodes {
 			pids, err := s.hosts.Pids(i)
 			if err != nil {
@@ -187,7 +187,7 @@ func TestSlurmBatchScript(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
-	s.idle()
+	s.waitIdle()
 	if keys, err := filepath.Glob(filepath.Join(s.dir, "treerun-key*")); err != nil || len(keys) > 0 {
 		t.Errorf("the key is left: %v, %v", keys, err)
 	}
@@ -199,7 +199,7 @@ func TestSlurmBatchScript(t *testing.T) {
 		!strings.Contains(string(text), "rank 1 failed first: it exited with code 9") {
 		t.Errorf("sbatch: code %d, want 9: %s\n%s", code, out, text)
 	}
-	s.idle()
+	s.waitIdle()
 }
 
 func TestSlurmSrun(t *testing.T) {
@@ -212,7 +212,7 @@ func TestSlurmSrun(t *testing.T) {
 		!strings.Contains(out, "[3] hello from rank 3 of 4, local rank 1 of 2 on h1,") {
 		t.Errorf("srun: code %d\n%s%s", code, out, told)
 	}
-	s.idle()
+	s.waitIdle()
 
 	// Without a key there must not be a job of its own on each node.
 	_, told, code = s.run("srun", "--nodes=2", "--ntasks=2", "treerun", "hello")
@@ -226,7 +226,7 @@ func TestSlurmSrun(t *testing.T) {
 		t.Errorf("srun on one node: code %d\n%s%s", code, out, told)
 	}
 
-	s.idle()
+	s.waitIdle()
 }
 
 // scancel ends the ranks on all nodes.
@@ -241,12 +241,12 @@ func TestSlurmCancel(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("sbatch: code %d, %s%s", code, out, told)
 	}
-	s.until("the ranks", func() bool {
+	s.waitUntil("the ranks", func() bool {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "out.txt"))
 		return strings.Count(string(text), "pid ") == 2
 	})
 	if _, told, code := s.run("scancel", strings.TrimSpace(out)); code != 0 {
 		t.Fatalf("scancel: code %d, %s", code, told)
 	}
-	s.idle()
+	s.waitIdle()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// held is the resources that a rank of soaker has reported; memory in KiB.
-type held struct {
+// resources is the resources that a rank of soaker has reported; memory in KiB.
+type resources struct {
 	rank, calls, rss, size, fds, goroutines, threads, mallocs int
 	seconds                                                   float64 // since its first call
 }
@@ -103,10 +103,10 @@ func TestManyCommunicators(t *testing.T) {
 
 // soak runs soaker on np ranks, with these arguments, and returns their reports
 // by rank and calls.
-func soak(t *testing.T, np int, limit time.Duration, args ...int) map[[2]int]held {
+func soak(t *testing.T, np int, limit time.Duration, args ...int) map[[2]int]resources {
 	t.Helper()
 	launcher := filepath.Join(t.TempDir(), "treerun")
-	built(t, ".", launcher)
+	build(t, ".", launcher)
 	line := []string{"-np", strconv.Itoa(np), "soak"}
 	for _, a := range args {
 		line = append(line, strconv.Itoa(a))
@@ -118,15 +118,15 @@ func soak(t *testing.T, np int, limit time.Duration, args ...int) map[[2]int]hel
 	if err != nil {
 		t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", err, &job.stdout, &job.stderr)
 	}
-	return parseHeld(t, job.stdout.String())
+	return parseResources(t, job.stdout.String())
 }
 
-// parseHeld returns the lines of soaker by rank and calls.
-func parseHeld(t *testing.T, out string) map[[2]int]held {
+// parseResources returns the lines of soaker by rank and calls.
+func parseResources(t *testing.T, out string) map[[2]int]resources {
 	t.Helper()
-	all := make(map[[2]int]held)
+	all := make(map[[2]int]resources)
 	for line := range strings.Lines(out) {
-		var h held
+		var h resources
 		if i := strings.Index(line, "rank="); i >= 0 {
 			line = line[i:]
 		}

@@ -54,7 +54,7 @@ func soakAsRank(ctx context.Context) error {
 	all := []*collective.Comm{c}
 	for i := 1; i < numbers[1]; i++ {
 		if i == 1 {
-			if err := tellHeld(w.Rank(), 0, begin); err != nil {
+			if err := printResources(w.Rank(), 0, begin); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func soakCalls(ctx context.Context, w *rank.World, all []*collective.Comm, calls
 	n := int64(w.Size())
 	for i := range calls {
 		if i == calls/10 {
-			if err := tellHeld(w.Rank(), i, begin); err != nil {
+			if err := printResources(w.Rank(), i, begin); err != nil {
 				return err
 			}
 		}
@@ -87,14 +87,14 @@ func soakCalls(ctx context.Context, w *rank.World, all []*collective.Comm, calls
 			return fmt.Errorf("call %d: rank %d got %d, want %d", i, w.Rank(), x[0], want)
 		}
 	}
-	return tellHeld(w.Rank(), calls, begin)
+	return printResources(w.Rank(), calls, begin)
 }
 
 // ownMallocs are the allocations of tellHeld itself.
 var ownMallocs uint64
 
-// tellHeld prints one line with the resources of this rank.
-func tellHeld(rank, calls int, begin time.Time) error {
+// printResources prints one line with the resources of this rank.
+func printResources(rank, calls int, begin time.Time) error {
 	var mem, after runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	defer func() {
@@ -105,7 +105,7 @@ func tellHeld(rank, calls int, begin time.Time) error {
 	if err != nil {
 		return err
 	}
-	fds, goroutines, err := minHeld()
+	fds, goroutines, err := minResources()
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func tellHeld(rank, calls int, begin time.Time) error {
 	return nil
 }
 
-// minHeld returns the numbers of descriptors and goroutines that stay: the least of some counts, because
+// minResources returns the numbers of descriptors and goroutines that stay: the least of some counts, because
 // a rank that checks the others has one more of each at times.
-func minHeld() (fds, goroutines int, err error) {
+func minResources() (fds, goroutines int, err error) {
 	fds, goroutines = math.MaxInt, math.MaxInt
 	for range 20 {
 		all, err := os.ReadDir("/proc/self/fd")

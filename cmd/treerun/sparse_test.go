@@ -23,8 +23,8 @@ import (
 // is left. The victims of -serve are once a worker and once a rank that serves.
 func TestKillInSparseCalls(t *testing.T) {
 	testutil.NotUnderRace(t, "TestConcurrentSparseCalls makes the same calls")
-	looper := putLooper(t, t.TempDir())
-	before := leftovers(t, looper, filepath.Dir(looper))
+	looper := installLooper(t, t.TempDir())
+	before := listLeftovers(t, looper, filepath.Dir(looper))
 	type kill struct {
 		np       int
 		args     string
@@ -40,11 +40,11 @@ func TestKillInSparseCalls(t *testing.T) {
 	for _, k := range kills {
 		t.Run(fmt.Sprintf("%s/one of ranks %d to %d of %d", k.args, k.from, k.to-1, k.np), func(t *testing.T) {
 			np := k.np
-			l := starts(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
+			l := startTreerun(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 				append([]string{"-np", fmt.Sprint(np), looper, "-sparse"}, strings.Fields(k.args)...)...)
 			l.expect(np, "ready ")
 			pids := make(map[int]int) // by rank
-			for _, line := range l.seen {
+			for _, line := range l.output {
 				var pid, rank int
 				if _, text, ok := strings.Cut(line, "ready "); ok {
 					if n, _ := fmt.Sscanf(text, "%d rank %d", &pid, &rank); n == 2 {
@@ -54,13 +54,13 @@ func TestKillInSparseCalls(t *testing.T) {
 			}
 			victim := k.from + rand.IntN(k.to-k.from)
 			if len(pids) != np {
-				t.Fatalf("processes %v of\n%s", pids, strings.Join(l.seen, "\n"))
+				t.Fatalf("processes %v of\n%s", pids, strings.Join(l.output, "\n"))
 			}
 			time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
 			if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			l.ends(137)
+			l.checkEnd(137)
 			text := l.stderr.String()
 			told := make(map[int]bool)
 			for line := range strings.Lines(text) {
@@ -78,7 +78,7 @@ func TestKillInSparseCalls(t *testing.T) {
 				!strings.Contains(text, "failed first: it was killed by SIGKILL") || strings.Contains(text, "WRONG RESULT") {
 				t.Errorf("the cause is not rank %d and SIGKILL", victim)
 			}
-			nothingLeft(t, looper, filepath.Dir(looper), before)
+			checkNothingLeft(t, looper, filepath.Dir(looper), before)
 			if t.Failed() {
 				t.Logf("stderr:\n%s", text)
 			}
@@ -113,16 +113,16 @@ func wantServedRows(t *testing.T, lines []string, rows, workers int) {
 // The ranks of --aggregators are in addition to those of -np; only the latter have tensors and count.
 func TestBenchAggregators(t *testing.T) {
 	testutil.NotUnderRace(t, "package bench has tests of its own")
-	l := starts(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
+	l := startTreerun(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 		"bench", "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce", "-v",
 		"-b", "64K", "-e", "1M", "-f", "16", "-i", "2", "-w", "1", "--density", "0.05,1", "-d", "float32,int64", "--json",
 		"-")
-	l.ends(0)
-	wantServedRows(t, l.seen, 16, 3)
+	l.checkEnd(0)
+	wantServedRows(t, l.output, 16, 3)
 	if text := l.stderr.String(); !strings.Contains(text, "aggregators, on ranks that serve: 3,4") {
 		t.Errorf("who serves is not said:\n%s", text)
 	}
-	starts(t, nil, "-np", "2", "--aggregators", "2", "true").ends(64) // it is a flag of bench only
+	startTreerun(t, nil, "-np", "2", "--aggregators", "2", "true").checkEnd(64) // it is a flag of bench only
 }
 
 // Between hosts, aggregators take slots that the workers leave free, and otherwise go to the workers'
@@ -134,30 +134,30 @@ func TestBenchAggregatorsBetweenHosts(t *testing.T) {
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "g", Networks: []nethosts.Network{{Rates: []string{"500mbit"}}}})
 	for hosts, want := range map[string][2]string{"g0:2,g1:1,g2:2": {"g2", "g2"}, "g0:1,g1:1,g2:1": {"g0", "g1"}} {
 		rows := filepath.Join(t.TempDir(), "rows")
-		l := starts(t, func(cmd *exec.Cmd) {
+		l := startTreerun(t, func(cmd *exec.Cmd) {
 			cmd.Path = launcher
 			cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
 		}, "bench", "--launch-agent", h.Agent(), "-H", hosts, "-np", "3", "--aggregators", "2", "--collective",
 			"sparse-allreduce",
 			"-b", "256K", "-e", "256K", "-i", "1", "-w", "1", "--density", "0.05,1", "-d", "float32", "--in-place=no", "--json",
 			rows)
-		l.ends(0)
+		l.checkEnd(0)
 		text, err := os.ReadFile(rows)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantServedRows(t, strings.Split(strings.TrimSpace(string(text)), "\n"), 2, 3)
 		for i, host := range want {
-			if !slices.ContainsFunc(l.seen, func(line string) bool {
+			if !slices.ContainsFunc(l.output, func(line string) bool {
 				return strings.HasPrefix(line, fmt.Sprintf("#  Rank %2d ", 3+i)) && strings.Contains(line, " on ") &&
 					strings.Contains(line, " "+host+" device")
 			}) {
-				t.Errorf("%s: rank %d is not on %s:\n%s", hosts, 3+i, host, strings.Join(l.seen, "\n"))
+				t.Errorf("%s: rank %d is not on %s:\n%s", hosts, 3+i, host, strings.Join(l.output, "\n"))
 			}
 		}
 	}
 	for i := range h.Len() {
-		if err := empty(h, i); err != nil {
+		if err := waitUntilEmpty(h, i); err != nil {
 			t.Error(err)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 // that can be chosen: with -v on stderr, once per choice, and in the table.
 func TestBenchSaysChoice(t *testing.T) {
 	testutil.NotUnderRace(t, "package bench has tests of its own")
-	l := starts(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K", "-e", "256K",
-		"-f", "4", "--density", ".02", "--overlap", "full", "-i", "3", "-w", "1", "--max-seconds", "20")
-	l.ends(0)
+	l := startTreerun(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K",
+		"-e", "256K", "-f", "4", "--density", ".02", "--overlap", "full", "-i", "3", "-w", "1", "--max-seconds", "20")
+	l.checkEnd(0)
 	told := l.stderr.String()
 	for _, elements := range []string{"16384", "65536"} {
 		prefix := "sparse AllReduce of " + elements + " float32, sum, blocks of 256: "
@@ -35,7 +35,7 @@ func TestBenchSaysChoice(t *testing.T) {
 		}
 	}
 	rows := 0
-	for _, line := range l.seen {
+	for _, line := range l.output {
 		if !strings.Contains(line, "full overlap") {
 			continue
 		}
@@ -47,6 +47,6 @@ func TestBenchSaysChoice(t *testing.T) {
 		}
 	}
 	if rows != 2 {
-		t.Errorf("%d rows, want 2:\n%s", rows, strings.Join(l.seen, "\n"))
+		t.Errorf("%d rows, want 2:\n%s", rows, strings.Join(l.output, "\n"))
 	}
 }

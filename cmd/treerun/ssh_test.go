@@ -14,16 +14,16 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// secureShells are hosts with a real sshd each, except host 0, on which treerun is
+// sshHosts are hosts with a real sshd each, except host 0, on which treerun is
 // started; keys and configuration belong to this test only.
-type secureShells struct {
+type sshHosts struct {
 	t      *testing.T
 	hosts  *nethosts.Hosts
 	config string // of the client
 	self   string // this test binary under the name treerun
 }
 
-func newSecureShells(t *testing.T, n int) *secureShells {
+func newSSHHosts(t *testing.T, n int) *sshHosts {
 	t.Helper()
 	testutil.NotUnderRace(t, "sshd does the work")
 	sshd, err := exec.LookPath("/usr/sbin/sshd")
@@ -31,7 +31,7 @@ func newSecureShells(t *testing.T, n int) *secureShells {
 		_, err = exec.LookPath("ssh")
 	}
 	testutil.Need(t, testutil.SSHD, err)
-	s := &secureShells{t: t, hosts: nethosts.Up(t, n, nethosts.Options{}), self: namedTreerun(t)}
+	s := &sshHosts{t: t, hosts: nethosts.Up(t, n, nethosts.Options{}), self: namedTreerun(t)}
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd needs it, and Debian makes it at every start
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func newSecureShells(t *testing.T, n int) *secureShells {
 			}
 			_ = cmd.Wait()
 		})
-		s.listens(i)
+		s.waitForListener(i)
 	}
 	return s
 }
@@ -87,8 +87,8 @@ func (w testWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// listens waits until the server of host i listens.
-func (s *secureShells) listens(i int) {
+// waitForListener waits until the server of host i listens.
+func (s *sshHosts) waitForListener(i int) {
 	s.t.Helper()
 	for end := time.Now().Add(maxWait); ; time.Sleep(10 * time.Millisecond) {
 		out, err := s.hosts.Command(i, "cat", "/proc/net/tcp").Output()
@@ -102,10 +102,10 @@ func (s *secureShells) listens(i int) {
 }
 
 // launch starts treerun on host 0.
-func (s *secureShells) launch(args ...string) *launched {
+func (s *sshHosts) launch(args ...string) *launched {
 	s.t.Helper()
 	args = append([]string{"--ssh-args", "-F " + s.config}, args...)
-	return starts(s.t, func(c *exec.Cmd) {
+	return startTreerun(s.t, func(c *exec.Cmd) {
 		inside := s.hosts.Command(0, s.self, args...)
 		c.Path, c.Args = inside.Path, inside.Args
 	})
@@ -134,11 +134,11 @@ func namedTreerun(t *testing.T) string {
 }
 
 func TestSSH(t *testing.T) {
-	s := newSecureShells(t, 3)
+	s := newSSHHosts(t, 3)
 	l := s.launch("-H", "h0:1,root@h1:2,"+s.hosts.Addr(2).String(), "-x", `WORDS=a "b" $c`, "sh", "-c",
 		`echo $RANK of $WORLD_SIZE on $(hostname): "$WORDS"`)
-	l.ends(0)
-	text := strings.Join(l.seen, "\n")
+	l.checkEnd(0)
+	text := strings.Join(l.output, "\n")
 	for rank, host := range []string{"h0", "h1", "h1", "h2"} {
 		if want := fmt.Sprintf(`[%d] %d of 4 on %s: a "b" $c`, rank, rank, host); !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -146,9 +146,9 @@ func TestSSH(t *testing.T) {
 	}
 
 	// The program's failure on the other host, and that of ssh itself.
-	s.launch("-H", "h1:1,h2:1", "sh", "-c", `[ $RANK = 1 ] && exit 9; sleep 300`).ends(9)
+	s.launch("-H", "h1:1,h2:1", "sh", "-c", `[ $RANK = 1 ] && exit 9; sleep 300`).checkEnd(9)
 	l = s.launch("-H", "h1:1,nobody:1", "true")
-	l.ends(125)
+	l.checkEnd(125)
 	if text := l.stderr.String(); !strings.Contains(text, "host nobody") ||
 		!strings.Contains(text, "Could not resolve hostname") {
 		t.Errorf("ssh's own words are missing:\n%s", text)
@@ -157,7 +157,7 @@ func TestSSH(t *testing.T) {
 
 // The user's configuration counts: host 2 is reached through host 1.
 func TestSSHJumpHost(t *testing.T) {
-	s := newSecureShells(t, 3)
+	s := newSSHHosts(t, 3)
 	old, err := os.ReadFile(s.config)
 	if err != nil {
 		t.Fatal(err)
@@ -167,22 +167,22 @@ func TestSSHJumpHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := s.launch("-H", "far:2", "hostname")
-	l.ends(0)
-	if text := strings.Join(l.seen, "\n"); strings.Count(text, "h2") != 2 {
+	l.checkEnd(0)
+	if text := strings.Join(l.output, "\n"); strings.Count(text, "h2") != 2 {
 		t.Errorf("printed %s", text)
 	}
 }
 
 // A host whose cable is pulled is given up within the peer timeout, and named.
 func TestSSHHostVanishes(t *testing.T) {
-	s := newSecureShells(t, 3)
+	s := newSSHHosts(t, 3)
 	l := s.launch("-H", "h0:1,h1:1,h2:1", "--peer-timeout", "2", "sh", "-c", nodeSleeper)
 	l.expect(3, "pid ")
 	if err := s.hosts.Unplug(0, 2); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	l.ends(125)
+	l.checkEnd(125)
 	if took := time.Since(begin); took > maxWait {
 		t.Errorf("it took %v", took)
 	}
@@ -212,15 +212,15 @@ func TestSSHHostVanishes(t *testing.T) {
 
 // ssh is killed: its host is lost at once.
 func TestSSHKilled(t *testing.T) {
-	s := newSecureShells(t, 2)
+	s := newSSHHosts(t, 2)
 	l := s.launch("-H", "h0:1,h1:1", "sh", "-c", nodeSleeper)
 	l.expect(2, "pid ")
-	for _, pid := range marked(l.mark) {
+	for _, pid := range processesWith(l.mark) {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(line), "ssh\x00") {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	l.ends(125)
+	l.checkEnd(125)
 	if text := l.stderr.String(); !strings.Contains(text, "ssh was killed by SIGKILL") {
 		t.Errorf("stderr:\n%s", text)
 	}

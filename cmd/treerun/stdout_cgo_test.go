@@ -15,15 +15,15 @@ func TestClosedStdout(t *testing.T) {
 			c.Args = append([]string{"sh", "-c", `exec treerun "$@" ` + stdout, "-"}, c.Args[1:]...)
 		}
 	}
-	l := starts(t, to(">&-"), "-np", "2", "sh", "-c", "echo started >&2")
-	l.ends(125)
+	l := startTreerun(t, to(">&-"), "-np", "2", "sh", "-c", "echo started >&2")
+	l.checkEnd(125)
 	const want = "treerun: stdout is closed (hint: > /dev/null discards the output)\n"
 	if got := l.stderr.String(); got != want {
 		t.Errorf("stderr is %q, want %q", got, want)
 	}
 	for _, null := range []string{"> /dev/null", "1<> /dev/null"} {
-		l := starts(t, to(null), "-np", "2", "sh", "-c", "echo lost; echo started >&2")
-		l.ends(0)
-		l.says("started")
+		l := startTreerun(t, to(null), "-np", "2", "sh", "-c", "echo lost; echo started >&2")
+		l.checkEnd(0)
+		l.checkStderr("started")
 	}
 }

@@ -53,8 +53,8 @@ func TestStoppedRank(t *testing.T) {
 	for step := range stoppedSteps {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			l := starts(t, nil, "-np", "4", "--stall-timeout", "1.5", "--no-topo-cache", "stopper", step)
-			l.exits(0)
+			l := startTreerun(t, nil, "-np", "4", "--stall-timeout", "1.5", "--no-topo-cache", "stopper", step)
+			l.checkExit(0)
 			checkStopped(t, 4, step, l.stderr.String())
 		})
 	}
@@ -74,7 +74,7 @@ func TestStoppedRankIsToldOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stderr.Close()
-			l := starts(t, func(cmd *exec.Cmd) { cmd.Path, cmd.Stderr = namedTreerun(t), stderr },
+			l := startTreerun(t, func(cmd *exec.Cmd) { cmd.Path, cmd.Stderr = namedTreerun(t), stderr },
 				append(hosts, "--no-topo-cache", "--shutdown-timeout", "0.2", "stopper", "AllReduce")...)
 			var text string
 			for begin := time.Now(); !strings.Contains(text, "waited") && time.Since(begin) < maxWait; {
@@ -84,7 +84,7 @@ func TestStoppedRankIsToldOnce(t *testing.T) {
 			}
 			time.Sleep(3 * time.Second) // for more lines
 			l.signal(syscall.SIGTERM)
-			l.exits(143)
+			l.checkExit(143)
 			b, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -111,12 +111,12 @@ func TestStoppedRankOnAnotherHost(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			h := nethosts.Up(t, 3, nethosts.Options{Prefix: fmt.Sprintf("y%d-", i)})
-			l := starts(t, func(cmd *exec.Cmd) {
+			l := startTreerun(t, func(cmd *exec.Cmd) {
 				cmd.Path = launcher
 				cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
 			}, "--launch-agent", h.Agent(), "-H", fmt.Sprintf("%s,%s:2,%s", h.Name(0), h.Name(1), h.Name(2)), "--stall-timeout",
 				"2", program, step)
-			l.exits(0)
+			l.checkExit(0)
 			checkStopped(t, 4, step, l.stderr.String())
 		})
 	}

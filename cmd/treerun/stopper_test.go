@@ -12,19 +12,19 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-const stopped = 1
+const stoppedRank = 1
 
 // stopper is a rank of a job of which rank 1 stops itself with SIGSTOP before the
 // step that its argument names. The others print the error of that step, rank 0 or another rank
 // of its host continues rank 1, and rank 1 prints its own error.
 func stopper() {
-	if err := stopBefore(os.Args[1]); err != nil {
+	if err := runUntilStopped(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func stopBefore(step string) error {
+func runUntilStopped(step string) error {
 	ctx := context.Background()
 	w, err := rank.Init(ctx)
 	if err != nil {
@@ -43,17 +43,21 @@ func stopBefore(step string) error {
 	} else if step == "World.AllGather" {
 		fail = stoppedInAllGather
 	}
-	if w.Rank() == stopped {
+	if w.Rank() == stoppedRank {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond) // the signal may reach another thread first
 	}
-	tellFault(w, fail(ctx, w))
-	if w.HostOf(0) == w.HostOf(stopped) && w.Rank() == 0 || w.HostOf(0) != w.HostOf(stopped) && w.Rank() == stopped+1 {
+	printFault(w, fail(ctx, w))
+	last := stoppedRank + 1
+	if w.HostOf(0) == w.HostOf(stoppedRank) {
+		last = 0
+	}
+	if w.Rank() == last {
 		time.Sleep(700 * time.Millisecond) // until all others have printed theirs
 		var pid int
-		if _, err := fmt.Sscan(string(all[stopped]), &pid); err != nil {
+		if _, err := fmt.Sscan(string(all[stoppedRank]), &pid); err != nil {
 			return err
 		}
 		return syscall.Kill(pid, syscall.SIGCONT)
@@ -62,8 +66,8 @@ func stopBefore(step string) error {
 	return nil
 }
 
-// tellFault prints the rank at fault.
-func tellFault(w *rank.World, err error) {
+// printFault prints the rank at fault.
+func printFault(w *rank.World, err error) {
 	var c *collective.RankError
 	var r *rank.Error
 	fault := -2
@@ -74,7 +78,7 @@ func tellFault(w *rank.World, err error) {
 		fault = r.Rank
 	}
 	fmt.Fprintf(os.Stderr, "rank %d: fault %d, stalled %v, victim %d: %v\n", w.Rank(), fault,
-		errors.Is(err, collective.ErrStalled), stopped, err)
+		errors.Is(err, collective.ErrStalled), stoppedRank, err)
 }
 
 // stoppedInAllGather makes AllGathers until one fails: the stopped rank may find all data
@@ -127,10 +131,10 @@ func stoppedWithComm(ctx context.Context, w *rank.World, step string) (func(cont
 			_, err := c.Split(ctx, 0, 0)
 			return err
 		case "Recv":
-			if w.Rank() == stopped {
+			if w.Rank() == stoppedRank {
 				return collective.Barrier(ctx, c)
 			}
-			_, err := collective.Recv(ctx, c, x, stopped, 1)
+			_, err := collective.Recv(ctx, c, x, stoppedRank, 1)
 			return err
 		}
 		return reduce()

@@ -46,8 +46,8 @@ func openTerminal(t *testing.T) (user, tty *os.File) {
 	return user, tty
 }
 
-// onTerminal is a treerun on a terminal of its own.
-type onTerminal struct {
+// terminalJob is a treerun on a terminal of its own.
+type terminalJob struct {
 	t      *testing.T
 	user   *os.File
 	cmd    *exec.Cmd
@@ -58,7 +58,7 @@ type onTerminal struct {
 // startOnTerminal starts treerun with arguments, and with variables in addition to this process's. A
 // shell leads the session until all is read: when a leader ends, output that its terminal has not
 // shown yet may be lost.
-func startOnTerminal(t *testing.T, env []string, args ...string) *onTerminal {
+func startOnTerminal(t *testing.T, env []string, args ...string) *terminalJob {
 	t.Helper()
 	user, tty := openTerminal(t)
 	self, err := os.Executable()
@@ -79,11 +79,11 @@ func startOnTerminal(t *testing.T, env []string, args ...string) *onTerminal {
 		t.Fatal(err)
 	}
 	tty.Close()
-	return &onTerminal{t: t, user: user, cmd: cmd, killer: time.AfterFunc(maxWait, func() { cmd.Process.Kill() })}
+	return &terminalJob{t: t, user: user, cmd: cmd, killer: time.AfterFunc(maxWait, func() { cmd.Process.Kill() })}
 }
 
-// until reads the output of the terminal until it contains text.
-func (o *onTerminal) until(text string) {
+// waitForText reads the output of the terminal until it contains text.
+func (o *terminalJob) waitForText(text string) {
 	o.t.Helper()
 	b := make([]byte, 4096)
 	for !strings.Contains(o.screen.String(), text) {
@@ -95,20 +95,20 @@ func (o *onTerminal) until(text string) {
 	}
 }
 
-// types types text as the user.
-func (o *onTerminal) types(text string) {
+// typeText types text as the user.
+func (o *terminalJob) typeText(text string) {
 	o.t.Helper()
 	if _, err := o.user.WriteString(text); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-// exits reads all output, and checks the exit code, unless that is negative. It returns the output.
-func (o *onTerminal) exits(code int) string {
+// checkExit reads all output, and checks the exit code, unless that is negative. It returns the output.
+func (o *terminalJob) checkExit(code int) string {
 	o.t.Helper()
-	o.until("\x05")
+	o.waitForText("\x05")
 	shown, end, _ := strings.Cut(o.screen.String(), "\x04")
-	o.types("\n")
+	o.typeText("\n")
 	o.cmd.Wait() // the output has the exit code of treerun
 	if !o.killer.Stop() || code >= 0 && end != fmt.Sprintf("%d\x05", code) {
 		o.t.Errorf("treerun ended with exit code %q, want %d; shown: %q", end, code, shown)
@@ -123,13 +123,13 @@ func TestTerminal(t *testing.T) {
 	o := startOnTerminal(t, nil, "-np", "2", "sh", "-c",
 		`printf "50%%\r60%%\r70%%\r"; if [ $RANK = 0 ]; then read answer; echo "heard $answer"; fi; sleep 300`)
 	const tag0, tag1 = "\x1b[36m[0]\x1b[0m ", "\x1b[32m[1]\x1b[0m "
-	o.until(tag0 + "70%\r\n")
-	o.until(tag1 + "70%\r\n")
-	o.types("fine\n")
-	o.until(tag0 + "heard fine\r\n")
-	o.types("\x03") // ^C
-	o.until("\x1b[1;31mtreerun:\x1b[0m stopped by SIGINT")
-	o.exits(130)
+	o.waitForText(tag0 + "70%\r\n")
+	o.waitForText(tag1 + "70%\r\n")
+	o.typeText("fine\n")
+	o.waitForText(tag0 + "heard fine\r\n")
+	o.typeText("\x03") // ^C
+	o.waitForText("\x1b[1;31mtreerun:\x1b[0m stopped by SIGINT")
+	o.checkExit(130)
 }
 
 // Without colors the tags are plain. A rank that leaves its own on does not color the next line.
@@ -137,14 +137,14 @@ func TestColors(t *testing.T) {
 	t.Parallel()
 	for _, off := range []string{"NO_COLOR=1", "TERM=dumb"} {
 		o := startOnTerminal(t, []string{off}, "-np", "2", "sh", "-c", `printf "\033[31mred\nplain\n"; exit 3`)
-		shown := o.exits(3)
+		shown := o.checkExit(3)
 		for _, want := range []string{"[0] \x1b[31mred\x1b[0m\r\n", "[1] plain\r\n", "treerun: rank "} {
 			if !strings.Contains(shown, want) || strings.Contains(shown, "m[0]") {
 				t.Errorf("%s: the terminal shows %q without %q", off, shown, want)
 			}
 		}
 	}
-	shown := startOnTerminal(t, nil, "check").exits(-1) // the code depends on this machine
+	shown := startOnTerminal(t, nil, "check").checkExit(-1) // the code depends on this machine
 	if want := "\x1b[32mok    \x1b[0m cores "; !strings.Contains(shown, want) {
 		t.Errorf("check shows %q without %q", shown, want)
 	}
@@ -154,12 +154,12 @@ func TestColors(t *testing.T) {
 func TestAnotherInterrupt(t *testing.T) {
 	t.Parallel()
 	o := startOnTerminal(t, nil, "-np", "2", "sh", "-c", `trap "" TERM INT; echo set; while :; do sleep 1; done`)
-	o.until("[0]\x1b[0m set")
-	o.until("[1]\x1b[0m set")
-	o.types("\x03")
-	o.until("treerun: got SIGINT: stopping 2 ranks, SIGKILL after 10s (another Ctrl-C kills them now)")
-	o.types("\x03")
-	o.exits(130)
+	o.waitForText("[0]\x1b[0m set")
+	o.waitForText("[1]\x1b[0m set")
+	o.typeText("\x03")
+	o.waitForText("treerun: got SIGINT: stopping 2 ranks, SIGKILL after 10s (another Ctrl-C kills them now)")
+	o.typeText("\x03")
+	o.checkExit(130)
 }
 
 // A build that takes long is reported: on a terminal in a line that is erased at its
@@ -180,15 +180,15 @@ func TestSlowBuild(t *testing.T) {
 		}
 	}
 	path, src := "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), filepath.Join(dir, "src")
-	shown := startOnTerminal(t, []string{path, "SLOW=2.5"}, src).exits(125)
+	shown := startOnTerminal(t, []string{path, "SLOW=2.5"}, src).checkExit(125)
 	// On a busy machine the build takes longer than it sleeps.
 	status := "treerun: building " + fmt.Sprintf("%.50s", src) + " ... "
 	ended := regexp.MustCompile(regexp.QuoteMeta(status) + `\d+ s\r\x1b\[Kno luck\r\n`)
 	if !strings.Contains(shown, status+"2 s\r") || !ended.MatchString(shown) {
 		t.Errorf("the terminal shows %q, not %q with 2 s and then an empty line", shown, status)
 	}
-	l := starts(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, path, "SLOW=6") }, src)
-	l.exits(125)
+	l := startTreerun(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, path, "SLOW=6") }, src)
+	l.checkExit(125)
 	want := "treerun: building " + fmt.Sprintf("%.50s", src) + " ... 5 s so far\nno luck\n"
 	if !strings.HasPrefix(l.stderr.String(), want) {
 		t.Errorf("stderr is %q, want %q first", l.stderr.String(), want)
@@ -201,18 +201,18 @@ func TestNarrowTerminal(t *testing.T) {
 	for _, args := range [][]string{
 		{"topo", "--graph", "dgx1v"}, {"topo", "--graph", "abilene"}, {"plan", "--graph", "dgx1v"}, {"check"},
 	} {
-		shown := startOnTerminal(t, []string{"NO_COLOR=1"}, args...).exits(-1)
+		shown := startOnTerminal(t, []string{"NO_COLOR=1"}, args...).checkExit(-1)
 		for line := range strings.Lines(shown) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); n > 80 {
 				t.Errorf("%s: a line of %d columns: %q", args, n, line)
 			}
 		}
-		plain := starts(t, nil, args...)
+		plain := startTreerun(t, nil, args...)
 		for line := range plain.lines {
-			plain.seen = append(plain.seen, line)
+			plain.output = append(plain.output, line)
 		}
 		plain.cmd.Wait() // the output is compared, not the exit code
-		want, got := strings.Join(plain.seen, " "), shown
+		want, got := strings.Join(plain.output, " "), shown
 		if args[0] != "check" && strings.Join(strings.Fields(want), " ") != strings.Join(strings.Fields(got), " ") {
 			t.Errorf("%s: the terminal shows %q, a pipe gets %q", args, got, want)
 		}

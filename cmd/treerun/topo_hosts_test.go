@@ -11,8 +11,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// topoOn runs topo from host 0 and returns its output.
-func topoOn(t *testing.T, h *nethosts.Hosts, launcher string, args ...string) string {
+// runTopoOn runs topo from host 0 and returns its output.
+func runTopoOn(t *testing.T, h *nethosts.Hosts, launcher string, args ...string) string {
 	t.Helper()
 	cmd := h.Command(0, launcher, append([]string{"topo", "--launch-agent", h.Agent()}, args...)...)
 	cmd.Env = os.Environ()
@@ -36,12 +36,12 @@ func TestTopoOfHosts(t *testing.T) {
 	launcher := namedTreerun(t)
 
 	const hosts, turned = "topo0:2,topo1:1,topo2:1", "topo2:1,topo0:2,topo1:1"
-	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text,
+	if text := runTopoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text,
 		"network of 3 hosts: declared, nothing was measured") {
 		t.Errorf("nothing was kept:\n%s", text)
 	}
 	var g *topo.Graph
-	text := topoOn(t, h, launcher, "-H", hosts, "-f", "json")
+	text := runTopoOn(t, h, launcher, "-H", hosts, "-f", "json")
 	g, err := topo.ParseGraph([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -57,14 +57,14 @@ func TestTopoOfHosts(t *testing.T) {
 			t.Errorf("link %+v is quicker than the cards", l)
 		}
 	}
-	text = topoOn(t, h, launcher, "-H", turned, "--probe", "off")
+	text = runTopoOn(t, h, launcher, "-H", turned, "--probe", "off")
 	for _, want := range []string{"network of 3 hosts: measured (quick) ", "topo2  topo0  topo1", "card of",
 		"allreduce over trees"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("what is kept has no %q:\n%s", want, text)
 		}
 	}
-	text = topoOn(t, h, launcher, "-H", turned, "--probe", "off", "-f", "svg")
+	text = runTopoOn(t, h, launcher, "-H", turned, "--probe", "off", "-f", "svg")
 	for _, want := range []string{"network of 3 hosts: measured (quick)", ">topo0<", ">topo2<", "GB/s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the picture has no %q", want)
@@ -95,16 +95,16 @@ func TestTopoOfChangedHosts(t *testing.T) {
 	} else {
 		h = nethosts.Up(t, 2, options) // fails with the reason, or skips
 	}
-	topoOn(t, h, launcher, "-H", hosts)
-	wants(topoOn(t, h, launcher, "-H", hosts, "--probe", "off"), measured)
+	runTopoOn(t, h, launcher, "-H", hosts)
+	wants(runTopoOn(t, h, launcher, "-H", hosts, "--probe", "off"), measured)
 	if out, err := h.Command(1, "tc", "qdisc", "change", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "32k",
 		"limit", "256k").CombinedOutput(); err != nil {
 		t.Fatalf("tc: %v\n%s", err, out)
 	}
 	const slower = `no longer holds: host change1: eth0 queueing was "tbf `
-	wants(topoOn(t, h, launcher, "-H", hosts, "--probe", "off"), "declared, nothing was measured", slower)
-	wants(topoOn(t, h, launcher, "-H", hosts), measured, slower)
-	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, measured) ||
+	wants(runTopoOn(t, h, launcher, "-H", hosts, "--probe", "off"), "declared, nothing was measured", slower)
+	wants(runTopoOn(t, h, launcher, "-H", hosts), measured, slower)
+	if text := runTopoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, measured) ||
 		strings.Contains(text, "no longer") {
 		t.Errorf("what was measured last does not serve:\n%s", text)
 	}
@@ -112,7 +112,7 @@ func TestTopoOfChangedHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	h = nethosts.Up(t, 2, options)
-	wants(topoOn(t, h, launcher, "-H", hosts), measured, "no longer holds: host change0: ", `network namespace was "`)
+	wants(runTopoOn(t, h, launcher, "-H", hosts), measured, "no longer holds: host change0: ", `network namespace was "`)
 }
 
 // Flags that do not go together are wrong usage.
@@ -123,8 +123,8 @@ func TestTopoOfHostsUsage(t *testing.T) {
 		"topo -H a:1 --hostfile f":        "give one of them",
 		"topo -H a:1,b:1 --probe quickly": "want quick, full or off",
 	} {
-		l := starts(t, nil, strings.Fields(args)...)
-		l.ends(64)
+		l := startTreerun(t, nil, strings.Fields(args)...)
+		l.checkEnd(64)
 		if !strings.Contains(l.stderr.String(), want) {
 			t.Errorf("%s: %s", args, &l.stderr)
 		}

@@ -40,7 +40,7 @@ func TestTopoMeasuresThisHost(t *testing.T) {
 		}
 		return name
 	}
-	starts(t, nil, "topo", "-np", "5").ends(0)
+	startTreerun(t, nil, "topo", "-np", "5").checkEnd(0)
 	slow := []probe.Pair{{B: 1, GBytesPerSecond: 1}}
 	wrong, err := json.Marshal(&probe.Findings{Places: make([]probe.Place, 5), Pairs: slow})
 	if err == nil {
@@ -49,9 +49,9 @@ func TestTopoMeasuresThisHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := starts(t, nil, "topo", "-np", "5", "--format", "json")
-	l.ends(0)
-	g, err := topo.ParseGraph([]byte(strings.Join(l.seen, "\n")))
+	l := startTreerun(t, nil, "topo", "-np", "5", "--format", "json")
+	l.checkEnd(0)
+	g, err := topo.ParseGraph([]byte(strings.Join(l.output, "\n")))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &l.stderr)
 	}
@@ -76,22 +76,22 @@ func TestTopoMeasuresThisHost(t *testing.T) {
 func TestTopoFails(t *testing.T) {
 	testutil.NotUnderRace(t, "package probe has tests of its own")
 	t.Run("a rank is killed", func(t *testing.T) {
-		l := starts(t, nil, "topo", "-np", "24")
+		l := startTreerun(t, nil, "topo", "-np", "24")
 		if err := syscall.Kill(l.firstRank(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		l.ends(137)
-		if text := l.stderr.String(); !strings.Contains(text, "failed first: it was killed by SIGKILL") || len(l.seen) > 0 {
-			t.Errorf("stderr:\n%s\nstdout: %q", text, l.seen)
+		l.checkEnd(137)
+		if text := l.stderr.String(); !strings.Contains(text, "failed first: it was killed by SIGKILL") || len(l.output) > 0 {
+			t.Errorf("stderr:\n%s\nstdout: %q", text, l.output)
 		}
 	})
 	t.Run("interrupted", func(t *testing.T) {
-		l := starts(t, nil, "topo", "-np", "24")
+		l := startTreerun(t, nil, "topo", "-np", "24")
 		l.firstRank()
 		l.signal(syscall.SIGINT)
-		l.ends(130)
-		if len(l.seen) > 0 {
-			t.Errorf("stdout: %q", l.seen)
+		l.checkEnd(130)
+		if len(l.output) > 0 {
+			t.Errorf("stdout: %q", l.output)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestTopoWithoutReader(t *testing.T) {
 func (l *launched) firstRank() int {
 	l.t.Helper()
 	for deadline := time.Now().Add(maxWait); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		for _, pid := range marked(l.mark) {
+		for _, pid := range processesWith(l.mark) {
 			env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may have ended
 			if bytes.Contains(env, []byte("\x00"+job.EnvRank+"=")) {
 				return pid

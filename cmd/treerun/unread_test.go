@@ -12,9 +12,9 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// unread starts treerun with a stdout that is never read, and returns its exit
+// runUnread starts treerun with a stdout that is never read, and returns its exit
 // code and its stderr; with shared, stderr is that stdout as well.
-func unread(t *testing.T, shared bool, args ...string) (code int, stderr string) {
+func runUnread(t *testing.T, shared bool, args ...string) (code int, stderr string) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -42,7 +42,7 @@ func unread(t *testing.T, shared bool, args ...string) (code int, stderr string)
 	if !killer.Stop() {
 		t.Fatal("treerun waits for somebody to read")
 	}
-	if left := marked(mark); len(left) > 0 {
+	if left := processesWith(mark); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
 	}
 	return cmd.ProcessState.ExitCode(), b.String()
@@ -76,7 +76,7 @@ func TestNobodyReads(t *testing.T) {
 					if limit > 0 {
 						args, last = append(args, "--timeout", limit.String()), fmt.Sprintf(c.last, limit)
 					}
-					code, stderr := unread(t, shared, append(args, c.args...)...)
+					code, stderr := runUnread(t, shared, append(args, c.args...)...)
 					if code != c.code {
 						return fmt.Errorf("exit code %d, want %d; stderr:\n%s", code, c.code, stderr)
 					}

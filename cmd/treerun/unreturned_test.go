@@ -9,16 +9,16 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// dropper puts the program of scripts/faults/close.sh into a file: its ranks ignore the error of Close.
-func dropper(t *testing.T) string {
+// buildDropper puts the program of scripts/faults/close.sh into a file: its ranks ignore the error of Close.
+func buildDropper(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "dropper")
-	built(t, "../../scripts/faults/testdata/close", program)
+	build(t, "../../scripts/faults/testdata/close", program)
 	return program
 }
 
-// dropped are the failures that the program causes, with a part of the job's error for each.
-var dropped = map[string]string{
+// droppedErrors are the failures that the program causes, with a part of the job's error for each.
+var droppedErrors = map[string]string{
 	"droppedclose": "Broadcast #1 (1 int64, root 2)",
 	"unclosed":     "Broadcast #1 (1 int64, root 2)",
 	"split":        "Broadcast #1 (1 int64, root 2)",
@@ -31,12 +31,12 @@ var dropped = map[string]string{
 // TestDroppedClose: a failure that no call but Close returned fails the job, also if the program ignores the error of
 // Close, and all ranks exit with 0.
 func TestDroppedClose(t *testing.T) {
-	program := dropper(t)
-	for which, want := range dropped {
+	program := buildDropper(t)
+	for which, want := range droppedErrors {
 		t.Run(which, func(t *testing.T) {
 			for range testutil.Count(1, 50) {
-				l := starts(t, nil, "-np", "4", program, which)
-				l.ends(1)
+				l := startTreerun(t, nil, "-np", "4", program, which)
+				l.checkEnd(1)
 				if text := l.stderr.String(); !strings.Contains(text, want) || !strings.Contains(text, "failed first: it ") {
 					t.Errorf("%q is missing in\n%s", want, text)
 				}
@@ -47,11 +47,11 @@ func TestDroppedClose(t *testing.T) {
 
 // TestHandledFailure: a failure that a call has returned, and that the program has handled, does not fail the job.
 func TestHandledFailure(t *testing.T) {
-	program := dropper(t)
+	program := buildDropper(t)
 	for _, which := range []string{"handled", "fine"} {
 		for range testutil.Count(3, 50) {
-			l := starts(t, nil, "-np", "4", program, which)
-			l.ends(0)
+			l := startTreerun(t, nil, "-np", "4", program, which)
+			l.checkEnd(0)
 			if text := l.stderr.String(); strings.Contains(text, "failed") {
 				t.Errorf("%s: %s", which, text)
 			}
@@ -62,10 +62,10 @@ func TestHandledFailure(t *testing.T) {
 // TestDroppedCloseOfHosts: reports also come from other hosts, through agents, one below the other, and with a
 // treerun on each host.
 func TestDroppedCloseOfHosts(t *testing.T) {
-	program := dropper(t)
+	program := buildDropper(t)
 	check := func(l *launched) {
 		t.Helper()
-		l.ends(1)
+		l.checkEnd(1)
 		for _, want := range []string{"rank 2 failed first: it failed in Close and exited with code 0",
 			"error   collective: Close on world/split#1: rank 0 has sent 1 int64 with tag 0, which rank 0 has not received"} {
 			if text := l.stderr.String(); !strings.Contains(text, want) {
@@ -74,16 +74,16 @@ func TestDroppedCloseOfHosts(t *testing.T) {
 		}
 	}
 	check(launchHosts(t, "-H", "a,b,c", "--fan-out", "1", program, "alone"))
-	all := newNodes(t, 3).all("-np", "3", program, "alone")
+	all := newNodes(t, 3).startAll("-np", "3", program, "alone")
 	check(all[0])
 	for _, l := range all[1:] {
-		l.exits(1)
+		l.checkExit(1)
 	}
 }
 
 // TestDroppedCloseWithoutTreerun: ranks that another launcher started report such a failure on stderr.
 func TestDroppedCloseWithoutTreerun(t *testing.T) {
-	program := dropper(t)
+	program := buildDropper(t)
 	cmd := exec.Command(program, "pending")
 	cmd.Env = append(cmd.Environ(), "TREERUN_RANK=0", "TREERUN_SIZE=1")
 	text, err := cmd.CombinedOutput()

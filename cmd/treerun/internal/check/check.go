@@ -112,7 +112,7 @@ func Main(w io.Writer, args []string, h *System) (int, error) {
 		}
 	})
 	p, devices := &printer{w: w}, f.Lookup("iface").Value.String()
-	if !where.Elsewhere() {
+	if !where.NamesHosts() {
 		for _, flag := range flags {
 			if !strings.HasPrefix(flag, "--ppn=") && !strings.HasPrefix(flag, "--iface=") {
 				return 0, cmdline.Usagef("check: %s needs -H or --hostfile", flag)

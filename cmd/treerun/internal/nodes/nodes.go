@@ -105,20 +105,20 @@ func commandText(args []string) string {
 
 // layout distributes ranks to nodes, in the order of both. defaults holds the number of ranks of
 // each node if neither size nor perNode gives it. Every node gets at least one.
-func layout(nodes, size, perNode int, defaults []int) ([]place.Host, error) {
+func layout(nodes, size, perNode int, defaults []int) ([]place.ListedHost, error) {
 	switch {
 	case size > 0 && size < nodes:
 		return nil, fmt.Errorf("-np %d leaves some of %d nodes without a rank: start fewer", size, nodes)
 	case size > 0 && perNode > 0 && (size > perNode*nodes || size <= perNode*(nodes-1)):
 		return nil, fmt.Errorf("-np %d and --ppn %d do not fit %d nodes", size, perNode, nodes)
 	}
-	hosts := make([]place.Host, nodes)
+	hosts := make([]place.ListedHost, nodes)
 	for i := range hosts {
 		if hosts[i].Slots = (size + nodes - i - 1) / nodes; size == 0 { // evenly, the first ones have one more
 			hosts[i].Slots = defaults[i]
 		}
 	}
-	return place.Map(hosts, place.Request{Size: size, PerHost: perNode})
+	return place.MapRanks(hosts, place.Request{Size: size, PerHost: perNode})
 }
 
 // variables reads variables of the environment, and keeps the error of the first that could

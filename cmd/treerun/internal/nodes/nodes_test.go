@@ -86,7 +86,7 @@ func TestLayout(t *testing.T) {
 }
 
 // countsOf returns the number of ranks of each host; they must be consecutive.
-func countsOf(hosts []place.Host) (counts []int) {
+func countsOf(hosts []place.ListedHost) (counts []int) {
 	next := 0
 	for _, h := range hosts {
 		for _, r := range h.Ranks {

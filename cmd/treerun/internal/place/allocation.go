@@ -25,7 +25,7 @@ type allocation struct {
 	// component's number; variable has the number of components. "": the job is no such job.
 	components string
 
-	elsewhere func(get func(string) string) bool // this process is not the one that uses the allocation
+	unused func(get func(string) string) bool // this process is not the one that uses the allocation
 }
 
 // slurmStep describes the variables that srun sets for a task.
@@ -38,12 +38,12 @@ var slurmSlots = []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}
 // allocations are in the order of their checks. A script in a heterogeneous job of Slurm also has the variables of its
 // first component as those of a job.
 var allocations = []allocation{
-	{scheduler: "Slurm", variable: "SLURM_HET_SIZE", elsewhere: job.InSlurmStep, slots: slurmSlots,
+	{scheduler: "Slurm", variable: "SLURM_HET_SIZE", unused: job.InSlurmStep, slots: slurmSlots,
 		components: "_HET_GROUP_"},
-	{scheduler: "Slurm", variable: "SLURM_PACK_SIZE", elsewhere: job.InSlurmStep, slots: slurmSlots, // before Slurm 20.02
+	{scheduler: "Slurm", variable: "SLURM_PACK_SIZE", unused: job.InSlurmStep, slots: slurmSlots, // before Slurm 20.02
 		components: "_PACK_GROUP_"},
-	{scheduler: "Slurm", variable: "SLURM_JOB_NODELIST", elsewhere: job.InSlurmStep, slots: slurmSlots},
-	{scheduler: "Slurm", variable: "SLURM_NODELIST", elsewhere: job.InSlurmStep, slots: slurmSlots},
+	{scheduler: "Slurm", variable: "SLURM_JOB_NODELIST", unused: job.InSlurmStep, slots: slurmSlots},
+	{scheduler: "Slurm", variable: "SLURM_NODELIST", unused: job.InSlurmStep, slots: slurmSlots},
 	{scheduler: "PBS", variable: "PBS_NODEFILE", isFile: true},
 	{scheduler: "LSF", variable: "LSB_DJOB_HOSTFILE", isFile: true},
 	{scheduler: "LSF", variable: "LSB_MCPU_HOSTS", columns: regexp.MustCompile(`(\S+)\s*(\S*)\s*`)},
@@ -52,16 +52,16 @@ var allocations = []allocation{
 }
 
 // SlurmStep returns the hosts of the step of Slurm that this process is a task of.
-func SlurmStep(get func(string) string) ([]Host, error) { return slurmStep.hosts(get) }
+func SlurmStep(get func(string) string) ([]ListedHost, error) { return slurmStep.hosts(get) }
 
-// allocated returns the allocation of this process, nil for none, and its hosts.
-func allocated(get func(string) string) (*allocation, []Host, error) {
+// currentAllocation returns the allocation of this process, nil for none, and its hosts.
+func currentAllocation(get func(string) string) (*allocation, []ListedHost, error) {
 	for i := range allocations {
 		a := &allocations[i]
-		if get(a.variable) != "" && (a.elsewhere == nil || !a.elsewhere(get)) {
+		if get(a.variable) != "" && (a.unused == nil || !a.unused(get)) {
 			hosts, err := a.hosts(get)
 			if name, err := os.Hostname(); err == nil {
-				nameSelf(hosts, name)
+				stripOwnDomain(hosts, name)
 			}
 			return a, hosts, err
 		}
@@ -69,9 +69,9 @@ func allocated(get func(string) string) (*allocation, []Host, error) {
 	return nil, nil, nil
 }
 
-// nameSelf removes the domain from the host of this name, where a scheduler has added one. Where hosts of several
+// stripOwnDomain removes the domain from the host of this name, where a scheduler has added one. Where hosts of several
 // domains have the name, it changes none.
-func nameSelf(hosts []Host, name string) {
+func stripOwnDomain(hosts []ListedHost, name string) {
 	self := -1
 	for i, h := range hosts {
 		if short, _, _ := strings.Cut(h.Name, "."); !strings.EqualFold(short, name) {
@@ -87,9 +87,9 @@ func nameSelf(hosts []Host, name string) {
 }
 
 // hosts returns the hosts, from the variable or the file.
-func (a *allocation) hosts(get func(string) string) ([]Host, error) {
+func (a *allocation) hosts(get func(string) string) ([]ListedHost, error) {
 	if a.components != "" {
-		return a.ofComponents(get)
+		return a.componentHosts(get)
 	}
 	name, data := a.variable, []byte(get(a.variable))
 	if a.isFile {
@@ -102,16 +102,17 @@ func (a *allocation) hosts(get func(string) string) ([]Host, error) {
 	return a.read(name, data, get)
 }
 
-// ofComponents returns the hosts of all components of a heterogeneous job.
-func (a *allocation) ofComponents(get func(string) string) ([]Host, error) {
+// componentHosts returns the hosts of all components of a heterogeneous job.
+func (a *allocation) componentHosts(get func(string) string) ([]ListedHost, error) {
 	n, err := parseCount("components", get(a.variable), 1)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.variable, err)
 	}
-	all := gatherer{index: make(map[string]int)}
+	all := hostList{index: make(map[string]int)}
 	for i := range n {
-		of := func(name string) string { return fmt.Sprint(name, a.components, i) }
-		part := allocation{variable: of("SLURM_JOB_NODELIST"), slots: []string{of(a.slots[0]), of(a.slots[1])}}
+		variable := func(name string) string { return fmt.Sprint(name, a.components, i) }
+		part := allocation{variable: variable("SLURM_JOB_NODELIST"),
+			slots: []string{variable(a.slots[0]), variable(a.slots[1])}}
 		if i == 0 {
 			part.slots = append(part.slots, a.slots...)
 		}
@@ -130,7 +131,7 @@ func (a *allocation) ofComponents(get func(string) string) ([]Host, error) {
 }
 
 // read returns the hosts in data, with their slots. name is for errors.
-func (a *allocation) read(name string, data []byte, get func(string) string) ([]Host, error) {
+func (a *allocation) read(name string, data []byte, get func(string) string) ([]ListedHost, error) {
 	if a.columns != nil {
 		data = a.columns.ReplaceAll(data, []byte("$1 slots=$2\n"))
 	}
@@ -140,7 +141,7 @@ func (a *allocation) read(name string, data []byte, get func(string) string) ([]
 	}
 	for _, slots := range a.slots {
 		if text := get(slots); text != "" {
-			if err := giveSlots(hosts, text); err != nil {
+			if err := setSlots(hosts, text); err != nil {
 				return nil, fmt.Errorf("%s, with the slots of %s: %w", slots, a.variable, err)
 			}
 			break

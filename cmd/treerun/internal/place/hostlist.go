@@ -20,14 +20,14 @@ import (
 
 // Limits of the input: as many hosts as there can be ranks, in a file that a program may have written.
 const (
-	maxHosts = job.MaxRanks
-	mentions = 16 * maxHosts
-	maxFile  = 16 << 20 // bytes
-	maxLine  = 1 << 20
+	maxHosts    = job.MaxRanks
+	maxMentions = 16 * maxHosts
+	maxFile     = 16 << 20 // bytes
+	maxLine     = 1 << 20
 )
 
-// Host is one host of a list. Map gives it ranks.
-type Host struct {
+// ListedHost is one host of a list. Map gives it ranks.
+type ListedHost struct {
 	launch.JobHost        // an IPv6 address has no brackets
 	Slots          int    // number of ranks it takes; 0: the user wants none there
 	Max            int    // the number it takes when oversubscribed, 0: any
@@ -38,19 +38,19 @@ type Host struct {
 // Parse reads the value of -H: hosts between commas, each [USER@]HOST[:SLOTS].
 // HOST is a name, an address (IPv6 in brackets), or several names as Slurm
 // writes them, n[01-04,9]. Columns count bytes from 1.
-func Parse(list string) ([]Host, error) {
-	l := gatherer{index: make(map[string]int), typed: true}
+func Parse(list string) ([]ListedHost, error) {
+	l := hostList{index: make(map[string]int), fromFlag: true}
 	if strings.TrimSpace(list) == "" {
 		return nil, errors.New("-H names no host: is a variable in it not set?")
 	}
-	if err := l.list(list, Host{}, "-H, column ", 1); err != nil {
+	if err := l.list(list, ListedHost{}, "-H, column ", 1); err != nil {
 		return nil, err
 	}
 	return l.hosts, nil
 }
 
 // ParseFile reads a file of hosts. See Read.
-func ParseFile(path string) ([]Host, error) {
+func ParseFile(path string) ([]ListedHost, error) {
 	data, err := safefile.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("list of hosts: %w", err)
@@ -61,8 +61,8 @@ func ParseFile(path string) ([]Host, error) {
 // Read reads the contents of a file of hosts: one entry per line, as for -H, followed by the attributes of Open MPI,
 // Horovod and DeepSpeed: slots=N (or cpu=, count=) and max_slots=N (or max-slots=), also with blanks around "=".
 // Entries may also be lists separated by commas, as in $SLURM_JOB_NODELIST. "#" begins a comment. name is for errors.
-func Read(name string, data []byte) ([]Host, error) {
-	l := gatherer{index: make(map[string]int)}
+func Read(name string, data []byte) ([]ListedHost, error) {
+	l := hostList{index: make(map[string]int)}
 	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))) // editors put it there
 	lines.Buffer(nil, maxLine)
 	n := 0
@@ -81,25 +81,25 @@ func Read(name string, data []byte) ([]Host, error) {
 	return l.hosts, nil
 }
 
-// gatherer collects hosts in order of their first mention.
-type gatherer struct {
-	hosts    []Host
+// hostList collects hosts in order of their first mention.
+type hostList struct {
+	hosts    []ListedHost
 	index    map[string]int
 	mentions int
-	typed    bool // by the user, in -H; schedulers may list a host twice, once with 0 slots
+	fromFlag bool // by the user, in -H; schedulers may list a host twice, once with 0 slots
 }
 
-// word matches a word between blanks, or a whole attribute with blanks around its "=".
-var word = regexp.MustCompile(`[^\s=]+\s*=\s*\S+|\S+`)
+// wordPattern matches a word between blanks, or a whole attribute with blanks around its "=".
+var wordPattern = regexp.MustCompile(`[^\s=]+\s*=\s*\S+|\S+`)
 
 // line adds the hosts of one line of a file.
-func (l *gatherer) line(where, text string) error {
+func (l *hostList) line(where, text string) error {
 	text, _, _ = strings.Cut(text, "#")
-	words := word.FindAllStringIndex(text, -1)
+	words := wordPattern.FindAllStringIndex(text, -1)
 	if len(words) == 0 {
 		return nil
 	}
-	var h Host
+	var h ListedHost
 	for _, at := range words[1:] {
 		if err := h.set(text[at[0]:at[1]]); err != nil {
 			return fmt.Errorf("%s:%d: %w", where, at[0]+1, err)
@@ -110,7 +110,7 @@ func (l *gatherer) line(where, text string) error {
 
 // list adds the hosts of entries separated by commas; h holds the attributes after them. The first entry is in this
 // column of where.
-func (l *gatherer) list(text string, h Host, where string, column int) error {
+func (l *hostList) list(text string, h ListedHost, where string, column int) error {
 	for _, entry := range numbers.SplitNames(text) {
 		h.Where = fmt.Sprint(where, column)
 		column += len(entry) + 1
@@ -126,15 +126,15 @@ func (l *gatherer) list(text string, h Host, where string, column int) error {
 }
 
 // entry adds the hosts of one entry.
-func (l *gatherer) entry(text string, h Host) error {
+func (l *hostList) entry(text string, h ListedHost) error {
 	user, names, slots, err := parseEntry(text)
 	if err != nil {
 		return err
 	}
 	switch {
-	case slots != uncounted && h.Given:
+	case slots != noSlots && h.Given:
 		return fmt.Errorf("slots are given twice, as :%d and slots=%d", slots, h.Slots)
-	case slots != uncounted:
+	case slots != noSlots:
 		h.Slots, h.Given = slots, true
 	case !h.Given:
 		h.Slots = 1
@@ -142,8 +142,8 @@ func (l *gatherer) entry(text string, h Host) error {
 	if h.Max > 0 && h.Slots > h.Max {
 		return fmt.Errorf("slots=%d is more than max_slots=%d", h.Slots, h.Max)
 	}
-	if l.mentions += len(names); l.mentions > mentions {
-		return fmt.Errorf("hosts are mentioned more than %d times", mentions)
+	if l.mentions += len(names); l.mentions > maxMentions {
+		return fmt.Errorf("hosts are mentioned more than %d times", maxMentions)
 	}
 	for _, h.Name = range names {
 		h.Target = user + h.Name
@@ -155,7 +155,7 @@ func (l *gatherer) entry(text string, h Host) error {
 }
 
 // add adds one mention of a host.
-func (l *gatherer) add(h Host) error {
+func (l *hostList) add(h ListedHost) error {
 	i, known := l.index[h.Name]
 	if !known {
 		if len(l.hosts) == maxHosts {
@@ -170,7 +170,7 @@ func (l *gatherer) add(h Host) error {
 		return fmt.Errorf("host %.80s is also given as %.80s (%s): give one user for both", h.Target,
 			first.Target, first.Where)
 	}
-	if l.typed && (first.Slots == 0) != (h.Slots == 0) {
+	if l.fromFlag && (first.Slots == 0) != (h.Slots == 0) {
 		return fmt.Errorf("host %s has %s here and %d in its first entry (%s)", h.Name,
 			numbers.Count(h.Slots, "slot"), first.Slots, first.Where)
 	}
@@ -186,8 +186,8 @@ func (l *gatherer) add(h Host) error {
 }
 
 const (
-	maxSlots  = job.MaxRanks
-	uncounted = -1 // slots that were not given
+	maxSlots = job.MaxRanks
+	noSlots  = -1 // slots that were not given
 )
 
 // parseEntry reads [USER@]HOST[:SLOTS], where HOST may stand for several names.
@@ -199,7 +199,7 @@ func parseEntry(text string) (user string, names []string, slots int, err error)
 	}
 	end := strings.LastIndexByte(rest, ']') + 1
 	host, number, counted := strings.Cut(rest[end:], ":")
-	slots = uncounted
+	slots = noSlots
 	if host = rest[:end] + host; counted && err == nil {
 		slots, err = parseCount("slots", number, 0)
 	}
@@ -233,20 +233,20 @@ func parseEntry(text string) (user string, names []string, slots int, err error)
 }
 
 // parseCount reads a number of ranks or slots.
-func parseCount(what, text string, least int) (int, error) {
+func parseCount(what, text string, lowest int) (int, error) {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > maxSlots || text[0] == '+' || text[0] == '-' {
-		return 0, fmt.Errorf("%s %.40q, want a whole number from %d to %d", what, text, least, maxSlots)
+	if err != nil || n < lowest || n > maxSlots || text[0] == '+' || text[0] == '-' {
+		return 0, fmt.Errorf("%s %.40q, want a whole number from %d to %d", what, text, lowest, maxSlots)
 	}
 	return n, nil
 }
 
-// plain matches valid names. ssh would take one that begins with a dash for an option.
-var plain = regexp.MustCompile(`^[\w.$+][\w.$+-]*$`)
+// namePattern matches valid names. ssh would take one that begins with a dash for an option.
+var namePattern = regexp.MustCompile(`^[\w.$+][\w.$+-]*$`)
 
 // checkName returns an error for an invalid name.
 func checkName(what, name string) error {
-	if len(name) > numbers.MaxName || !plain.MatchString(name) {
+	if len(name) > numbers.MaxName || !namePattern.MatchString(name) {
 		return fmt.Errorf("%s %.60q, want up to %d letters, digits and ._-, and no dash in front", what, name,
 			numbers.MaxName)
 	}
@@ -254,32 +254,32 @@ func checkName(what, name string) error {
 }
 
 // set reads one NAME=VALUE after a host in a file.
-func (h *Host) set(text string) error {
+func (h *ListedHost) set(text string) error {
 	key, value, found := strings.Cut(text, "=")
 	if key, value = strings.TrimSpace(key), strings.TrimSpace(value); !found {
 		return fmt.Errorf("%.60q, want slots=N or max_slots=N; one host per line", text)
 	}
-	to, least, twice := &h.Slots, 0, h.Given
+	dst, lowest, known := &h.Slots, 0, h.Given
 	switch strings.ReplaceAll(key, "-", "_") {
 	case "slots", "cpu", "count":
 		h.Given = true
 	case "max_slots", "slots_max":
-		to, least, twice = &h.Max, 1, h.Max != 0
+		dst, lowest, known = &h.Max, 1, h.Max != 0
 	case "binding", "ifname": // MPICH's; treerun has flags for all hosts
 		return nil
 	default:
 		return fmt.Errorf("unknown attribute %.40q, want slots=N or max_slots=N", key)
 	}
-	if twice {
+	if known {
 		return fmt.Errorf("%s is given twice", key)
 	}
-	n, err := parseCount(key, value, least)
-	*to = n
+	n, err := parseCount(key, value, lowest)
+	*dst = n
 	return err
 }
 
-// giveSlots gives hosts the slots in Slurm's notation: "2(x3),1" for 2, 2, 2 and 1.
-func giveSlots(hosts []Host, slots string) error {
+// setSlots gives hosts the slots in Slurm's notation: "2(x3),1" for 2, 2, 2 and 1.
+func setSlots(hosts []ListedHost, slots string) error {
 	var counts []int
 	for part := range strings.SplitSeq(slots, ",") {
 		count, times, _ := strings.Cut(strings.TrimSuffix(part, ")"), "(x")

@@ -78,12 +78,12 @@ func scenario(t *testing.T, input string) string {
 	list := f.String("H", "", "")
 	f.IntVar(&r.Size, "np", 0, "")
 	f.IntVar(&r.PerHost, "ppn", 0, "")
-	f.Var(cmdline.Choice(&r.By, "WHAT", byWords...), "map-by", "")
+	f.Var(cmdline.Choice(&r.MapBy, "WHAT", mapByWords...), "map-by", "")
 	f.BoolVar(&r.Oversubscribe, "oversubscribe", false, "")
 	if err := f.Parse(words[1:]); err != nil {
 		t.Fatal(err)
 	}
-	var hosts []Host
+	var hosts []ListedHost
 	var err error
 	switch {
 	case words[0] == "slurm":
@@ -102,7 +102,7 @@ func scenario(t *testing.T, input string) string {
 	if words[0] != "map" {
 		return listed(hosts)
 	}
-	places, err := Map(hosts, r)
+	places, err := MapRanks(hosts, r)
 	if err != nil {
 		return err.Error()
 	}
@@ -113,7 +113,7 @@ func scenario(t *testing.T, input string) string {
 }
 
 // listed formats hosts, one per line.
-func listed(hosts []Host) string {
+func listed(hosts []ListedHost) string {
 	var out []string
 	for _, h := range hosts {
 		line := fmt.Sprintf("%s slots=%d", h.Target, h.Slots)
@@ -145,7 +145,7 @@ func inAllocation(t *testing.T, settings []string, file string) string {
 		name, value, _ := strings.Cut(s, "=")
 		env[name] = strings.NewReplacer("FILE", path, "_", " ").Replace(value)
 	}
-	a, hosts, err := allocated(env.get)
+	a, hosts, err := currentAllocation(env.get)
 	switch {
 	case err != nil:
 		return strings.ReplaceAll(err.Error(), path, "FILE")
@@ -155,8 +155,9 @@ func inAllocation(t *testing.T, settings []string, file string) string {
 	return "from " + a.scheduler + "'s " + a.variable + "\n" + listed(hosts)
 }
 
-// TestOnlyHere: an allocation of this host alone starts nothing on other hosts, also where the scheduler adds a domain.
-func TestOnlyHere(t *testing.T) {
+// TestThisHostAlone: an allocation of this host alone starts nothing on other hosts, also where the scheduler adds a
+// domain.
+func TestThisHostAlone(t *testing.T) {
 	name, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -171,9 +172,9 @@ func TestOnlyHere(t *testing.T) {
 	}
 }
 
-// TestSelfInAllocation: a host is taken for this one, where a scheduler adds a domain, only if no other has its name
+// TestStripOwnDomain: a host is taken for this one, where a scheduler adds a domain, only if no other has its name
 // in another domain.
-func TestSelfInAllocation(t *testing.T) {
+func TestStripOwnDomain(t *testing.T) {
 	for _, c := range []struct {
 		hosts, want string
 	}{
@@ -188,7 +189,7 @@ func TestSelfInAllocation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nameSelf(hosts, "n")
+		stripOwnDomain(hosts, "n")
 		var got []string
 		for _, h := range hosts {
 			got = append(got, h.Name)
@@ -212,10 +213,10 @@ func TestSelfInAllocation(t *testing.T) {
 // TestMapping checks the properties of every mapping, for any hosts.
 func TestMapping(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var hosts []Host
+		var hosts []ListedHost
 		slots, most := 0, 0
 		for i := range rapid.IntRange(1, 6).Draw(t, "hosts") {
-			h := Host{JobHost: launch.JobHost{Name: fmt.Sprint("h", i)}, Given: true}
+			h := ListedHost{JobHost: launch.JobHost{Name: fmt.Sprint("h", i)}, Given: true}
 			h.Slots = rapid.IntRange(0, 5).Draw(t, "slots")
 			if h.Max = h.Slots + rapid.IntRange(0, 3).Draw(t, "more"); h.Slots == 0 {
 				h.Max = 0
@@ -225,8 +226,8 @@ func TestMapping(t *testing.T) {
 			most += h.Max
 		}
 		r := Request{Size: rapid.IntRange(0, 50).Draw(t, "size"), Oversubscribe: rapid.Bool().Draw(t, "over")}
-		r.By = By(rapid.IntRange(0, 1).Draw(t, "by"))
-		places, err := Map(hosts, r)
+		r.MapBy = MapBy(rapid.IntRange(0, 1).Draw(t, "by"))
+		places, err := MapRanks(hosts, r)
 		possible := slots > 0 && (r.Size <= slots || r.Oversubscribe && r.Size <= most)
 		if (err == nil) != possible {
 			t.Fatalf("%d slots, at most %d, %+v: error %v", slots, most, r, err)
@@ -246,7 +247,7 @@ func TestMapping(t *testing.T) {
 			for _, rank := range p.Ranks {
 				on[rank] = p.Name
 			}
-			if last := p.Ranks[len(p.Ranks)-1]; r.By == BySlot && last-p.Ranks[0] != len(p.Ranks)-1 {
+			if last := p.Ranks[len(p.Ranks)-1]; r.MapBy == BySlot && last-p.Ranks[0] != len(p.Ranks)-1 {
 				t.Fatalf("by slot: ranks %v of a host are not in a row", p.Ranks)
 			}
 		}
@@ -286,8 +287,8 @@ func TestParseFile(t *testing.T) {
 	}
 }
 
-// TestBombs: a few bytes must not stand for more hosts than the maximum.
-func TestBombs(t *testing.T) {
+// TestTooManyHosts: a few bytes must not stand for more hosts than the maximum.
+func TestTooManyHosts(t *testing.T) {
 	for _, text := range []string{
 		"n[0-2147483647]", "n[0-70000]", "n[0-999][0-999]", "n[0-9][0-9][0-9][0-9][0-9][0-9][0-9]",
 		strings.Repeat("x", 1000) + "[0-65535]", "n[" + strings.Repeat("0", 100_000) + "-65535]",
@@ -305,9 +306,9 @@ func FuzzHosts(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, read := range []func() ([]Host, error){
-			func() ([]Host, error) { return Parse(text) },
-			func() ([]Host, error) { return Read("f", []byte(text)) },
+		for _, read := range []func() ([]ListedHost, error){
+			func() ([]ListedHost, error) { return Parse(text) },
+			func() ([]ListedHost, error) { return Read("f", []byte(text)) },
 		} {
 			hosts, err := read()
 			if err != nil {
@@ -331,7 +332,7 @@ func FuzzHosts(f *testing.F) {
 					empty++
 				}
 			}
-			if places, err := Map(hosts, Request{}); err == nil && len(places) != len(hosts)-empty {
+			if places, err := MapRanks(hosts, Request{}); err == nil && len(places) != len(hosts)-empty {
 				t.Fatalf("%d places for %d hosts, %d of them with 0 slots", len(places), len(hosts), empty)
 			}
 		}

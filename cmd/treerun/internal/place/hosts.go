@@ -16,10 +16,10 @@ import (
 )
 
 // Hosts returns the number of ranks, and their hosts; no hosts for this one. size is the value of -np, 0 without -np.
-// beside is the number of further ranks, which are not counted and come last: on slots that the others leave free, else
+// extra is the number of further ranks, which are not counted and come last: on slots that the others leave free, else
 // on the others' hosts in turn.
-func (o *Options) Hosts(size, beside int) ([]launch.JobHost, int, error) {
-	var hosts []Host
+func (o *Options) Hosts(size, extra int) ([]launch.JobHost, int, error) {
+	var hosts []ListedHost
 	var err error
 	switch {
 	case o.flags.Changed("host") && o.flags.Changed("hostfile"):
@@ -33,7 +33,7 @@ func (o *Options) Hosts(size, beside int) ([]launch.JobHost, int, error) {
 			err = fmt.Errorf("--hostfile: %w", err)
 		}
 	default:
-		o.allocation, hosts, err = allocated(os.Getenv)
+		o.allocation, hosts, err = currentAllocation(os.Getenv)
 	}
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w%s", err, o.hint())
@@ -42,7 +42,7 @@ func (o *Options) Hosts(size, beside int) ([]launch.JobHost, int, error) {
 		n, err := o.DefaultRanks(size)
 		return nil, n, err
 	}
-	list, n, err := o.placed(hosts, size, beside)
+	list, n, err := o.mapHosts(hosts, size, extra)
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w%s", err, o.hint())
 	}
@@ -68,37 +68,37 @@ func (o *Options) hint() string {
 	return " (" + o.Source() + "; hint: -H localhost:N runs on this host alone)"
 }
 
-// placed returns which ranks run on which of these hosts.
-func (o *Options) placed(hosts []Host, size, beside int) ([]launch.JobHost, int, error) {
+// mapHosts returns which ranks run on which of these hosts.
+func (o *Options) mapHosts(hosts []ListedHost, size, extra int) ([]launch.JobHost, int, error) {
 	request := o.Request
 	request.Size = size
-	if size > 0 && beside > 0 {
-		all := request
-		all.Size, all.Oversubscribe = size+beside, false
-		if places, err := Map(hosts, all); err == nil {
-			list, n := listOf(places, o.remote.Command == nil)
-			return list, n - beside, nil
+	if size > 0 && extra > 0 {
+		total := request
+		total.Size, total.Oversubscribe = size+extra, false
+		if places, err := MapRanks(hosts, total); err == nil {
+			list, n := jobHosts(places, o.remote.Command == nil)
+			return list, n - extra, nil
 		}
 	}
-	places, err := Map(hosts, request)
+	places, err := MapRanks(hosts, request)
 	if err != nil {
 		return nil, 0, err
 	}
-	list, n := listOf(places, o.remote.Command == nil)
-	for i := range beside {
-		at := &list[i%len(list)]
-		at.Ranks = append(slices.Clip(at.Ranks), n+i)
+	list, n := jobHosts(places, o.remote.Command == nil)
+	for i := range extra {
+		h := &list[i%len(list)]
+		h.Ranks = append(slices.Clip(h.Ranks), n+i)
 	}
 	return list, n, nil
 }
 
-// listOf converts hosts for launch, and returns the number of ranks. Names of this very host are one, if ranks may be
+// jobHosts converts hosts for launch, and returns the number of ranks. Names of this very host are one, if ranks may be
 // started on it directly.
-func listOf(hosts []Host, direct bool) (list []launch.JobHost, n int) {
+func jobHosts(hosts []ListedHost, direct bool) (list []launch.JobHost, n int) {
 	here := -1
 	for _, h := range hosts {
 		n += len(h.Ranks)
-		if h.Local = direct && isHere(h); h.Local && here >= 0 {
+		if h.Local = direct && isThisHost(h); h.Local && here >= 0 {
 			list[here].Ranks = slices.Concat(list[here].Ranks, h.Ranks)
 			slices.Sort(list[here].Ranks)
 			continue
@@ -111,11 +111,11 @@ func listOf(hosts []Host, direct bool) (list []launch.JobHost, n int) {
 	return list, n
 }
 
-// isHere reports whether a host is this one, without a query to a server: by this host's own name, or an address that
-// it has.
-func isHere(h Host) bool {
-	if as, _, found := strings.Cut(h.Target, "@"); found {
-		if me, err := user.Current(); err != nil || me.Username != as {
+// isThisHost reports whether a host is this one, without a query to a server: by this host's own name, or an address
+// that it has.
+func isThisHost(h ListedHost) bool {
+	if login, _, found := strings.Cut(h.Target, "@"); found {
+		if me, err := user.Current(); err != nil || me.Username != login {
 			return false
 		}
 	}
@@ -142,30 +142,30 @@ func OwnAddress(addr netip.Addr) bool {
 	})
 }
 
-// By is the order in which ranks are dealt to hosts.
-type By int
+// MapBy is the order in which ranks are dealt to hosts.
+type MapBy int
 
 // BySlot fills a host before the next one; the others deal one rank to each host in turn.
-const BySlot By = 0
+const BySlot MapBy = 0
 
-// byWords are the values of --map-by, in the order of By.
-var byWords = []string{"slot", "host", "node"}
+// mapByWords are the values of --map-by, in the order of By.
+var mapByWords = []string{"slot", "host", "node"}
 
 // Request describes the number of ranks, and their placement.
 type Request struct {
 	Size          int // number of ranks, 0: one for each slot
 	PerHost       int // maximum on each host, instead of its slots; 0: its slots
-	By            By
+	MapBy         MapBy
 	Oversubscribe bool // go beyond the slots, up to Max
 }
 
-// Map deals ranks to hosts. Hosts without a rank are left out; the others keep their order, which is that of their
+// MapRanks deals ranks to hosts. Hosts without a rank are left out; the others keep their order, which is that of their
 // first ranks. Ranks beyond all slots, if they are allowed, are dealt to the hosts in turn before ranks get their
 // numbers: with BySlot those of a host are consecutive.
-func Map(hosts []Host, r Request) ([]Host, error) {
-	room, total := make([]int, len(hosts)), 0
+func MapRanks(hosts []ListedHost, r Request) ([]ListedHost, error) {
+	capacity, total := make([]int, len(hosts)), 0
 	for i, h := range hosts {
-		room[i] = h.Slots
+		capacity[i] = h.Slots
 		if r.PerHost > 0 && !h.empty() {
 			if h.Given && r.PerHost > h.Slots && !r.Oversubscribe {
 				return nil, fmt.Errorf("%d ranks per host, but host %s has %s (%s): give it more slots, or use --oversubscribe",
@@ -174,9 +174,9 @@ func Map(hosts []Host, r Request) ([]Host, error) {
 			if h.Max > 0 && r.PerHost > h.Max {
 				return nil, fmt.Errorf("%d ranks per host, but host %s takes at most %d (%s)", r.PerHost, h.Name, h.Max, h.Where)
 			}
-			room[i] = r.PerHost
+			capacity[i] = r.PerHost
 		}
-		total += room[i]
+		total += capacity[i]
 	}
 	size := r.Size
 	if size == 0 {
@@ -196,22 +196,22 @@ func Map(hosts []Host, r Request) ([]Host, error) {
 		return nil, fmt.Errorf("%d ranks, but %s on %s: give the hosts more slots, as in HOST:SLOTS, or use --oversubscribe",
 			size, numbers.Count(total, "slot"), numbers.Count(len(hosts), "host"))
 	}
-	if err := extend(room, hosts, size-total); err != nil {
+	if err := addCapacity(capacity, hosts, size-total); err != nil {
 		return nil, fmt.Errorf("%d ranks: %w", size, err)
 	}
-	return deal(hosts, room, size, r.By), nil
+	return numberRanks(hosts, capacity, size, r.MapBy), nil
 }
 
 // empty reports whether a host is listed and gets no rank.
-func (h *Host) empty() bool { return h.Given && h.Slots == 0 }
+func (h *ListedHost) empty() bool { return h.Given && h.Slots == 0 }
 
-// extend makes room for more ranks, on the hosts in turn.
-func extend(room []int, hosts []Host, more int) error {
+// addCapacity makes room for more ranks, on the hosts in turn.
+func addCapacity(capacity []int, hosts []ListedHost, more int) error {
 	for more > 0 {
 		before := more
 		for i, h := range hosts {
-			if more > 0 && !h.empty() && (h.Max == 0 || room[i] < h.Max) {
-				room[i]++
+			if more > 0 && !h.empty() && (h.Max == 0 || capacity[i] < h.Max) {
+				capacity[i]++
 				more--
 			}
 		}
@@ -222,20 +222,20 @@ func extend(room []int, hosts []Host, more int) error {
 	return nil
 }
 
-// deal numbers the ranks.
-func deal(hosts []Host, room []int, size int, by By) []Host {
+// numberRanks numbers the ranks.
+func numberRanks(hosts []ListedHost, capacity []int, size int, by MapBy) []ListedHost {
 	hosts = slices.Clone(hosts)
 	turn := 1
 	for rank := 0; rank < size; {
 		for i := range hosts {
 			if by == BySlot {
-				turn = room[i]
+				turn = capacity[i]
 			}
-			for k := 0; k < turn && rank < size && len(hosts[i].Ranks) < room[i]; k++ {
+			for k := 0; k < turn && rank < size && len(hosts[i].Ranks) < capacity[i]; k++ {
 				hosts[i].Ranks = append(hosts[i].Ranks, rank)
 				rank++
 			}
 		}
 	}
-	return slices.DeleteFunc(hosts, func(h Host) bool { return len(h.Ranks) == 0 })
+	return slices.DeleteFunc(hosts, func(h ListedHost) bool { return len(h.Ranks) == 0 })
 }

@@ -44,13 +44,13 @@ const minStartTimeout = 100 * time.Millisecond
 // Define adds the flags to f, which must be parsed before the other methods are called.
 func (o *Options) Define(f *pflag.FlagSet) {
 	o.flags = f
-	f.VarP(cmdline.Text(&o.hosts, wholeList), "host", "H",
+	f.VarP(cmdline.Text(&o.hosts, checkList), "host", "H",
 		"run on these `HOSTS`, each with its number of ranks: a:4,user@b:4,n[01-16] "+
 			"(default: those of an allocation of Slurm, PBS, LSF or SGE, else this host)")
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod, DeepSpeed or Slurm")
 	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, up to its slots where they are given")
-	f.Var(cmdline.Choice(&o.By, "WHAT", byWords...), "map-by",
+	f.Var(cmdline.Choice(&o.MapBy, "WHAT", mapByWords...), "map-by",
 		"slot: fill a host before the next one (default); host: one rank for each host in turn")
 	f.BoolVar(&o.Oversubscribe, "oversubscribe", false, "allow more ranks than slots")
 	o.defineRemote(f)
@@ -75,9 +75,10 @@ func (o *Options) Define(f *pflag.FlagSet) {
 func (o *Options) defineRemote(f *pflag.FlagSet) {
 	r := &o.remote
 	r.FanOut, r.Timeout, r.PeerTimeout = 16, 60*time.Second, 10*time.Second
-	f.Var(words(&r.Command, "{host}"), "launch-agent", "reach other hosts with `COMMAND` instead of ssh; {host} in it "+
-		"stands for the host, and what is to run there is appended")
-	f.Var(words(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
+	f.Var(commandValue(&r.Command, "{host}"), "launch-agent",
+		"reach other hosts with `COMMAND` instead of ssh; {host} in it stands for the host, and what is to run there is "+
+			"appended")
+	f.Var(commandValue(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
 	f.Var(cmdline.IntRange(&r.FanOut, 1, job.MaxRanks), "fan-out",
 		"start treerun on at most `N` hosts from here; these start it on further ones")
@@ -89,14 +90,14 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 		"time without progress after which a call fails on all ranks, and names the rank at fault (default: none)")
 }
 
-// words is the value of a flag for a command, or arguments, that must contain something.
-func words(to *[]string, something string) pflag.Value {
+// commandValue is the value of a flag for a command, or arguments, that must contain something.
+func commandValue(dst *[]string, required string) pflag.Value {
 	return cmdline.Text(new(string), func(text string) (_ []string, err error) {
-		if !strings.Contains(text, something) {
-			return nil, fmt.Errorf("want %s in the command", something)
+		if !strings.Contains(text, required) {
+			return nil, fmt.Errorf("want %s in the command", required)
 		}
-		*to, err = cmdline.SplitWords(text)
-		return *to, err
+		*dst, err = cmdline.SplitWords(text)
+		return *dst, err
 	})
 }
 
@@ -119,11 +120,11 @@ func (o *Options) Remote() (launch.Remote, error) {
 var settings = []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range", "probe", "encrypt",
 	"no-topo-cache", "verbose"}
 
-const withVariable = 5
+const settingsWithVariable = 5
 
 // environment takes the values of flags that were not given from variables.
 func (o *Options) environment() error {
-	for _, name := range settings[:withVariable] {
+	for _, name := range settings[:settingsWithVariable] {
 		f, text := o.flags.Lookup(name), os.Getenv(job.Variable(name))
 		if f.Changed || text == "" {
 			continue
@@ -160,16 +161,16 @@ func (o *Options) Fill(j *launch.Job) (err error) {
 	return err
 }
 
-// wholeList refuses the value of -H when blanks have split the list into arguments, of which this is the first.
-func wholeList(list string) (_ any, err error) {
+// checkList refuses the value of -H when blanks have split the list into arguments, of which this is the first.
+func checkList(list string) (_ any, err error) {
 	if strings.HasSuffix(list, ",") {
 		err = fmt.Errorf("ends in a comma (hint: put a list with blanks in quotes, as in -H 'a:2, b:2')")
 	}
 	return nil, err
 }
 
-// Elsewhere reports whether hosts were named.
-func (o *Options) Elsewhere() bool { return o.hosts != "" || o.hostfile != "" }
+// NamesHosts reports whether hosts were named.
+func (o *Options) NamesHosts() bool { return o.hosts != "" || o.hostfile != "" }
 
 // DefaultRanks returns n, or the number of ranks where n is 0: that of the
 // host's GPUs that the flags leave, without GPUs that of usable cores.

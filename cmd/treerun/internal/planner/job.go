@@ -149,12 +149,12 @@ func (j *JobFlags) Unserved(digests, algorithms []string) error {
 	case j.given == nil || slices.Contains(digests, j.given.Plan.Digest()):
 		return nil
 	}
-	from := ""
-	of := j.given.Plan
-	if of.Root >= 0 {
-		from = fmt.Sprintf(" with root %d", of.Root)
+	root := ""
+	given := j.given.Plan
+	if given.Root >= 0 {
+		root = fmt.Sprintf(" with root %d", given.Root)
 	}
-	return usage("--plan %.60s served no call: it is for %s%s", j.plan, of.Kind, from)
+	return usage("--plan %.60s served no call: it is for %s%s", j.plan, given.Kind, root)
 }
 
 // Given returns the flags that were given, as arguments.

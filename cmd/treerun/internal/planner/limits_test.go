@@ -39,7 +39,7 @@ func joined(ranks int, complete bool) *topo.Graph {
 }
 
 // Plans that are left out because of their time are reported, with the way to request them.
-func TestSaysWhatIsNotTried(t *testing.T) {
+func TestNoteOnSkippedAlgorithms(t *testing.T) {
 	file := fileOf(t, joined(130, true))
 	text := run(t, planTo, "--graph "+file+" --bytes 16M --device cuda")
 	if !strings.Contains(text, "considered packing: not tried on 130 ranks with 8385 links for the work that it takes: "+
@@ -74,7 +74,7 @@ func TestManyDeepTrees(t *testing.T) {
 
 // The rate that is printed first is that of the trees or rings that this message
 // uses.
-func TestRateOfWhatRuns(t *testing.T) {
+func TestRateOfChosenPlan(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--graph pcie8 --collective broadcast --algorithm ring --bytes 64M": {
 			"rate of the 1 used for this message: 9 GB/s, 100 %", "rate of all 6 together: 4.5 GB/s, 50 %"},

@@ -49,7 +49,7 @@ func TestOptionsOfOthers(t *testing.T) {
 }
 
 // The chosen plan has the options that were given.
-func TestChoiceHasTheOptions(t *testing.T) {
+func TestChoiceKeepsOptions(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--max-trees 2":          {"packing"},
 		"--link-usage-penalty 1": {"kl"},

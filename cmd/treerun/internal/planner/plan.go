@@ -34,7 +34,7 @@ func Plan(w io.Writer, args []string) error {
 	if done || err != nil {
 		return err
 	}
-	text, err := r.printed(int64(bytes), format)
+	text, err := r.format(int64(bytes), format)
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,8 @@ func Plan(w io.Writer, args []string) error {
 	return err
 }
 
-// printed makes the plan and writes it in a format.
-func (r *request) printed(bytes int64, format string) (string, error) {
+// format makes the plan and writes it in a format.
+func (r *request) format(bytes int64, format string) (string, error) {
 	d, err := r.design(bytes)
 	if err != nil {
 		return "", err
@@ -91,7 +91,7 @@ func (r *request) design(bytes int64) (*design, error) {
 	}
 	c, err := r.p.Choose(r.kind, r.root, bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s on %s: %w", r.kind, title(r.g), err)
+		return nil, fmt.Errorf("%s on %s: %w", r.kind, graphTitle(r.g), err)
 	}
 	return &design{choice: c, chosen: c.Chosen, candidate: c.Chosen.Candidate, r: r}, nil
 }
@@ -117,7 +117,7 @@ func (d *design) chunk() int {
 // drawing returns the design for package draw. A ring is drawn once for both its directions, with the rate that it puts
 // on a link.
 func (d *design) drawing() draw.Plan {
-	p := draw.Plan{Title: d.said("headline")}
+	p := draw.Plan{Title: d.noteText("headline")}
 	for _, s := range d.candidate.Channels {
 		switch {
 		case s.Ring == nil:
@@ -125,10 +125,10 @@ func (d *design) drawing() draw.Plan {
 			p.Rates = append(p.Rates, s.Rate)
 		case !s.Mirrored:
 			p.Rings = append(p.Rings, s.Ring)
-			p.Rates = append(p.Rates, s.Rate*d.onLink())
+			p.Rates = append(p.Rates, s.Rate*d.linkLoad())
 		}
 	}
-	p.Notes = strings.Split(d.said("notes"), "\n")
+	p.Notes = strings.Split(d.noteText("notes"), "\n")
 	for _, n := range d.candidate.Notes {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
 			p.Warnings = append(p.Warnings, n)
@@ -137,8 +137,8 @@ func (d *design) drawing() draw.Plan {
 	return p
 }
 
-// onLink returns the load of a ring on every link one way, as a part of the message.
-func (d *design) onLink() float64 {
+// linkLoad returns the load of a ring on every link one way, as a part of the message.
+func (d *design) linkLoad() float64 {
 	n := float64(d.r.g.Ranks)
 	switch {
 	case d.r.kind == plan.AllReduce:
@@ -162,10 +162,10 @@ var notes = template.Must(template.New("").Funcs(template.FuncMap{
 // lowPrediction is the part of the rate below which a prediction is explained.
 const lowPrediction = 0.9
 
-// said returns a template of the notes, executed.
-func (d *design) said(name string) string {
-	c, of := d.choice, d.candidate
-	rate, speed, all := of.Rate(), algGBs(c.Bytes, c.PredictedUs), len(of.Channels)
+// noteText returns a template of the notes, executed.
+func (d *design) noteText(name string) string {
+	c, candidate := d.choice, d.candidate
+	rate, speed, all := candidate.Rate(), algGBs(c.Bytes, c.PredictedUs), len(candidate.Channels)
 	full := rate // of the channels that this message uses
 	if d.chosen.Used() < all {
 		full = d.r.p.Prices.FullRate(d.chosen)
@@ -184,9 +184,9 @@ func (d *design) said(name string) string {
 		Chunk                                   int64
 		Considered                              []planner.Considered
 	}{
-		c, d.chosen, of, d.r.kind, title(d.r.g), d.r.boundLine(d.bound.Rate, d.bound.Words), d.bound.Words,
-		d.bySize(), d.r.assumed(), d.r.g.Ranks == 1, math.IsNaN(c.PredictedUs), speed < lowPrediction*full,
-		all > 0 && of.Channels[0].Ring != nil, d.r.kind == plan.AllReduce, speed, full, 100 * speed / full,
+		c, d.chosen, candidate, d.r.kind, graphTitle(d.r.g), d.r.boundLine(d.bound.Rate, d.bound.Words), d.bound.Words,
+		d.sizesText(), d.r.assumed(), d.r.g.Ranks == 1, math.IsNaN(c.PredictedUs), speed < lowPrediction*full,
+		all > 0 && candidate.Channels[0].Ring != nil, d.r.kind == plan.AllReduce, speed, full, 100 * speed / full,
 		d.bound.Rate, 100 * d.bound.Ratio(rate), 100 * d.bound.Ratio(full), chunk, d.considered,
 	}); err != nil {
 		panic(err) // the template is our own
@@ -194,8 +194,8 @@ func (d *design) said(name string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// bySize lists the algorithms that run other sizes, "" where all sizes have the same.
-func (d *design) bySize() string {
+// sizesText lists the algorithms that run other sizes, "" where all sizes have the same.
+func (d *design) sizesText() string {
 	ranges, err := d.r.p.Table(d.r.kind)
 	if err != nil || len(ranges) < 2 {
 		return ""

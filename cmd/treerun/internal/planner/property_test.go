@@ -73,7 +73,7 @@ func TestAnyGraph(t *testing.T) {
 
 // Without ports the tight partition proves the bound of an AllReduce by itself,
 // and the packing reaches it.
-func TestPartitionIsTheProof(t *testing.T) {
+func TestPartitionProvesBound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := drawGraph(rt)
 		g.Ports = nil

@@ -51,8 +51,8 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 // it has printed the help.
 func (r *request) read(w io.Writer, name, help string, args []string, more func(*pflag.FlagSet)) (done bool,
 	err error) {
-	asked := false
-	f := newFlags(name, &r.graphName, &asked)
+	showHelp := false
+	f := newFlags(name, &r.graphName, &showHelp)
 	more(f)
 	r.register(f)
 	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-np") }) {
@@ -61,7 +61,7 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 	if err := parse(f, args); err != nil {
 		return false, err
 	}
-	if asked {
+	if showHelp {
 		machines := numbers.Wrapped(strings.Join(topo.Machines(), ", "), 60)
 		_, err := fmt.Fprintf(w, help, cmdline.Usages(f), strings.Join(machines, "\n"))
 		return true, err
@@ -110,10 +110,10 @@ func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	}
 	machine := planner.Machine{Cores: r.cores, Device: r.device == "cuda"}
 	if r.p, err = planner.New(r.g, machine, r.options); err != nil {
-		return fmt.Errorf("graph %s: %w", title(r.g), err)
+		return fmt.Errorf("graph %s: %w", graphTitle(r.g), err)
 	}
 	if err := r.p.Supports(r.kind, r.root); err != nil {
-		return usage("%s on %s: %w", r.kind, title(r.g), err)
+		return usage("%s on %s: %w", r.kind, graphTitle(r.g), err)
 	}
 	return nil
 }

@@ -88,11 +88,12 @@ const columns = "%12v  %12v  %8v  %6v  %4v  %8v  %12v  %10v  %10v"
 // heading writes the text above the rows.
 func (d *design) heading(w io.Writer) error {
 	r := d.r
-	asked := r.options.String()
+	algorithm := r.options.String()
 	if r.options.Algorithm == "" {
-		asked = "by price" + asked
+		algorithm = "by price" + algorithm
 	}
-	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), asked)}
+	first := fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, graphTitle(r.g), algorithm)
+	lines := []string{first}
 	for _, note := range d.candidate.Notes {
 		lines = append(lines, "# note: "+note)
 	}

@@ -63,7 +63,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	m := &Measured{}
 	var err error
 	switch {
-	case f.Changed("graph") && (f.Changed("np") || where.Elsewhere()):
+	case f.Changed("graph") && (f.Changed("np") || where.NamesHosts()):
 		return 0, usage("give -np or -H to measure hosts, or --graph to show a graph, not both")
 	case f.Changed("graph"):
 		m.Graph, err = loadGraph(graph)
@@ -76,7 +76,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	text, err := m.in(format)
+	text, err := m.format(format)
 	if err != nil {
 		return 0, err
 	}
@@ -87,8 +87,8 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	return 0, err
 }
 
-// in formats the measurements, or the graph that was read.
-func (m *Measured) in(format string) (string, error) {
+// format formats the measurements, or the graph that was read.
+func (m *Measured) format(format string) (string, error) {
 	switch format {
 	case "text":
 		return m.text()
@@ -213,17 +213,17 @@ func loadGraph(name string) (*topo.Graph, error) {
 	}
 	data, at, err := readText(name)
 	if errors.Is(err, os.ErrNotExist) {
-		meant := ""
+		hint := ""
 		if near := cmdline.Nearest(name, topo.Machines()); near != "" {
-			meant = fmt.Sprintf(" (did you mean %s?)", near)
+			hint = fmt.Sprintf(" (did you mean %s?)", near)
 		}
 		return nil, usage("graph %s: no such file, and no machine of that name%s; known machines: %s",
-			name, meant, strings.Join(topo.Machines(), " "))
+			name, hint, strings.Join(topo.Machines(), " "))
 	}
 	if err != nil {
-		var of *fs.PathError // the operation in its text means nothing to users
-		if errors.As(err, &of) {
-			err = of.Err
+		var pathErr *fs.PathError // the operation in its text means nothing to users
+		if errors.As(err, &pathErr) {
+			err = pathErr.Err
 		}
 		return nil, usage("cannot read graph %s%w", at, err)
 	}
@@ -246,8 +246,8 @@ func readText(name string) (data []byte, at string, err error) {
 	return data, "standard input: ", err
 }
 
-// title returns a name of a graph for users.
-func title(g *topo.Graph) string {
+// graphTitle returns a name of a graph for users.
+func graphTitle(g *topo.Graph) string {
 	ranks := numbers.Count(g.Ranks, "rank")
 	if g.Name == "" {
 		return ranks
