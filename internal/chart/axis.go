@@ -7,16 +7,16 @@ import (
 
 // axis is the range of values of one axis, and the pixels of its ends.
 type axis struct {
-	least, most float64
-	log         bool
-	from, to    float64
+	min, max float64
+	log      bool
+	from, to float64
 }
 
 // at returns the pixel of a value.
 func (a *axis) at(v float64) float64 {
-	part := (v - a.least) / (a.most - a.least)
+	part := (v - a.min) / (a.max - a.min)
 	if a.log {
-		part = math.Log(v/a.least) / math.Log(a.most/a.least)
+		part = math.Log(v/a.min) / math.Log(a.max/a.min)
 	}
 	return a.from + float64(part*(a.to-a.from))
 }
@@ -24,10 +24,10 @@ func (a *axis) at(v float64) float64 {
 // widen gives an axis room around a single value, and some range where there is no value.
 func (a *axis) widen() {
 	switch {
-	case a.least > a.most:
-		a.least, a.most = 1, 1024
-	case a.most < 2*a.least:
-		a.least, a.most = a.least/2, a.most*2
+	case a.min > a.max:
+		a.min, a.max = 1, 1024
+	case a.max < 2*a.min:
+		a.min, a.max = a.min/2, a.max*2
 	}
 }
 
@@ -59,7 +59,7 @@ func logarithmic(least, most, base, unit float64, units string) (list []tick) {
 			}
 			t := tick{Value: v}
 			if k == 1 && math.Mod(e-first, step) == 0 || most/least < 100 && (k == 2 || k == 5) {
-				t.Label = short(v, unit, units)
+				t.Label = shortNumber(v, unit, units)
 			}
 			list = append(list, t)
 		}
@@ -77,13 +77,13 @@ func steps(_, most float64) (list []tick) {
 		}
 	}
 	for i := 0.0; i*step <= most; i++ {
-		list = append(list, tick{i * step, short(i*step, 1000, "kMGT")})
+		list = append(list, tick{i * step, shortNumber(i*step, 1000, "kMGT")})
 	}
 	return list
 }
 
-// short writes 1000000 as 1M, with units each of which is the given multiple of the one before.
-func short(v, unit float64, units string) string {
+// shortNumber writes 1000000 as 1M, with units each of which is the given multiple of the one before.
+func shortNumber(v, unit float64, units string) string {
 	name := ""
 	for _, u := range units {
 		if v >= unit {

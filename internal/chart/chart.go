@@ -34,12 +34,12 @@ type Panel struct {
 	Title, X, Y string
 	Sizes       bool    // X counts bytes, with ticks at powers of 2
 	Linear      bool    // Y is linear, and begins at 0
-	Most        float64 // the end of Y where curves rise above it; 0: they all fit
+	MaxY        float64 // the end of Y where curves rise above it; 0: they all fit
 	Curves      []Curve
 }
 
-// most is the end of the axis of multiples: larger ones can be computed from the times themselves.
-const most = 16
+// maxMultiple is the end of the axis of multiples: larger ones can be computed from the times themselves.
+const maxMultiple = 16
 
 // Over returns the panel next to l, which shows times: the times of the other curves as multiples of those of the curve
 // of a name, which a logarithmic axis of many decades hides.
@@ -52,7 +52,8 @@ func (l Panel) Over(name string) Panel {
 			}
 		}
 	}
-	l.Title, l.Y, l.Most, l.Curves = strings.TrimPrefix(l.Title+", against "+name, ", "), "time / "+name, most, nil
+	l.Title = strings.TrimPrefix(l.Title+", against "+name, ", ")
+	l.Y, l.MaxY, l.Curves = "time / "+name, maxMultiple, nil
 	for _, c := range times {
 		over := Curve{Name: c.Name, Limit: c.Limit}
 		for _, at := range c.Points {
@@ -86,7 +87,7 @@ func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
 		for _, l := range row {
 			about = append(about, strings.TrimPrefix(l.Title+": "+l.Y+" over "+l.X, ": "))
 			for _, c := range l.Curves {
-				if i := p.look(c.Name); i < 0 {
+				if i := p.styleIndex(c.Name); i < 0 {
 					p.curves = append(p.curves, c)
 				} else if len(c.Points) > 0 {
 					p.curves[i] = c
@@ -128,7 +129,7 @@ func (p *picture) row(row []Panel, top, width, height float64) error {
 	for i := range row {
 		for k := range row {
 			if row[i].Y == row[k].Y && row[i].Linear == row[k].Linear {
-				y[i].least, y[i].most = min(y[i].least, y[k].least), max(y[i].most, y[k].most)
+				y[i].min, y[i].max = min(y[i].min, y[k].min), max(y[i].max, y[k].max)
 			}
 		}
 		left := float64(width * float64(i))
@@ -141,21 +142,21 @@ func (p *picture) row(row []Panel, top, width, height float64) error {
 
 // axes returns the axes that hold all points of a panel.
 func (l *Panel) axes() (x, y axis, err error) {
-	x, y = axis{least: math.Inf(1), log: true}, axis{least: math.Inf(1), log: !l.Linear}
+	x, y = axis{min: math.Inf(1), log: true}, axis{min: math.Inf(1), log: !l.Linear}
 	for _, c := range l.Curves {
 		for _, at := range c.Points {
 			if !(at.X > 0) || !l.Linear && !(at.Y > 0) {
 				return x, y, fmt.Errorf("curve of %s: %v, %v has no place on a logarithmic axis", c.Name, at.X, at.Y)
 			}
-			x.least, x.most = min(x.least, at.X), max(x.most, at.X)
-			y.least, y.most = min(y.least, at.Y), max(y.most, at.Y)
+			x.min, x.max = min(x.min, at.X), max(x.max, at.X)
+			y.min, y.max = min(y.min, at.Y), max(y.max, at.Y)
 		}
 	}
 	if l.Linear {
-		y.least, y.most = 0, max(y.most*1.08, 1e-3)
+		y.min, y.max = 0, max(y.max*1.08, 1e-3)
 	}
-	if l.Most > 0 {
-		y.most = min(y.most, l.Most)
+	if l.MaxY > 0 {
+		y.max = min(y.max, l.MaxY)
 	}
 	x.widen()
 	y.widen()
@@ -171,7 +172,7 @@ func (p *picture) panel(l *Panel, x, y axis) {
 	if l.Linear {
 		ofY = steps
 	}
-	for _, t := range ofX(x.least, x.most) {
+	for _, t := range ofX(x.min, x.max) {
 		at := x.at(t.Value)
 		if t.Label != "" {
 			p.Path(Faint, 1, "", "", At(at, y.from), At(at, y.to))
@@ -179,7 +180,7 @@ func (p *picture) panel(l *Panel, x, y axis) {
 		}
 		p.Path(Ink, 1, "", "", At(at, y.from), At(at, y.from+4))
 	}
-	for _, t := range ofY(y.least, y.most) {
+	for _, t := range ofY(y.min, y.max) {
 		at := y.at(t.Value)
 		if t.Label != "" {
 			p.Path(Faint, 1, "", "", At(x.from, at), At(x.to, at))
@@ -209,7 +210,7 @@ func (p *picture) panel(l *Panel, x, y axis) {
 
 // curve draws the line of a curve, and its signs.
 func (p *picture) curve(c *Curve, line, signs []Point) {
-	look := p.look(c.Name)
+	look := p.styleIndex(c.Name)
 	switch {
 	case len(line) == 0:
 		return
@@ -242,7 +243,7 @@ func (p *picture) legend(wide, top float64) {
 	}
 }
 
-// look returns the index of a name among the curves, -1 for none.
-func (p *picture) look(name string) int {
+// styleIndex returns the index of a name among the curves, -1 for none.
+func (p *picture) styleIndex(name string) int {
 	return slices.IndexFunc(p.curves, func(c Curve) bool { return c.Name == name })
 }

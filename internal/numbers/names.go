@@ -42,7 +42,7 @@ func ExpandNames(text string, limit int) ([]string, error) {
 	case !more:
 		return []string{head}, nil
 	}
-	parts, err := bracketed(inner, limit)
+	parts, err := expandBrackets(inner, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -64,16 +64,16 @@ func ExpandNames(text string, limit int) ([]string, error) {
 	return names, nil
 }
 
-// bracketed returns the numbers that one pair of brackets stands for.
-func bracketed(inner string, limit int) ([]string, error) {
+// expandBrackets returns the numbers that one pair of brackets stands for.
+func expandBrackets(inner string, limit int) ([]string, error) {
 	var all []string
 	for part := range strings.SplitSeq(inner, ",") {
 		lo, hi, isRange := strings.Cut(part, "-")
 		if !isRange {
 			hi = lo
 		}
-		a, errA := number(lo)
-		b, errB := number(hi)
+		a, errA := parseDigits(lo)
+		b, errB := parseDigits(hi)
 		if err := errors.Join(errA, errB); err != nil {
 			return nil, fmt.Errorf("%.40q in brackets, want numbers and ranges as in [01-04,9]", part)
 		}
@@ -90,8 +90,8 @@ func bracketed(inner string, limit int) ([]string, error) {
 	return all, nil
 }
 
-// number reads digits only, no more than a name has room for.
-func number(text string) (int, error) {
+// parseDigits reads digits only, no more than a name has room for.
+func parseDigits(text string) (int, error) {
 	if len(text) > MaxName {
 		return 0, strconv.ErrRange
 	}

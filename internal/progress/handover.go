@@ -8,20 +8,20 @@ import "sync/atomic"
 // A goroutine pushes its seat and then tries to hold; the poller releases and then looks for seats that were
 // pushed. All four operations are sequentially consistent, so that no seat is left without a poller.
 type handover struct {
-	held atomic.Bool          // there is a poller
-	came atomic.Pointer[Seat] // seats that no poller has taken yet, latest first
+	held    atomic.Bool          // there is a poller
+	arrived atomic.Pointer[Seat] // seats that no poller has taken yet, latest first
 }
 
 // step is the next action of a goroutine.
 type step int
 
 const (
-	hold    step = iota // become the poller, if there is none
-	push                // leave a chain of seats to the poller
-	again               // become the poller, if it has left meanwhile
-	release             // stop being the poller
-	look                // check for seats that the next poller, if there is one, might not see
-	regain              // become the poller for them, if there is none
+	hold          step = iota // become the poller, if there is none
+	push                      // leave a chain of seats to the poller
+	again                     // become the poller, if it has left meanwhile
+	release                   // stop being the poller
+	checkArrivals             // check for seats that the next poller, if there is one, might not see
+	regain                    // become the poller for them, if there is none
 
 	polls  // the end: the goroutine is the poller
 	blocks // the end: the poller will wake it
@@ -38,15 +38,15 @@ func (h *handover) next(at step, first, last *Seat) step {
 		return map[step]step{hold: push, again: blocks, regain: left}[at]
 	case push:
 		for swapped := false; !swapped; {
-			last.next = h.came.Load()
-			swapped = h.came.CompareAndSwap(last.next, first)
+			last.next = h.arrived.Load()
+			swapped = h.arrived.CompareAndSwap(last.next, first)
 		}
 		return again
 	case release:
 		h.held.Store(false)
-		return look
+		return checkArrivals
 	default: // look
-		if h.came.Load() != nil {
+		if h.arrived.Load() != nil {
 			return regain
 		}
 		return left
@@ -61,9 +61,9 @@ func (h *handover) run(at step, first, last *Seat) step {
 	return at
 }
 
-// take adds the seats that were pushed to others.
-func (h *handover) take(others []*Seat) []*Seat {
-	for s := h.came.Swap(nil); s != nil; {
+// collect adds the seats that were pushed to others.
+func (h *handover) collect(others []*Seat) []*Seat {
+	for s := h.arrived.Swap(nil); s != nil; {
 		next := s.next
 		s.next, others = nil, append(others, s)
 		s = next

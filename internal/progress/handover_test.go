@@ -48,8 +48,8 @@ func (s *scene) with(f func(h *handover, seats []Seat)) {
 	h, seats := new(handover), make([]Seat, len(s.all))
 	h.held.Store(s.held)
 	for _, i := range slices.Backward(s.came) {
-		seats[i].next = h.came.Load()
-		h.came.Store(&seats[i])
+		seats[i].next = h.arrived.Load()
+		h.arrived.Store(&seats[i])
 	}
 	for _, g := range s.all { // the chain of a group: its owner first
 		if g.at == push && g.why == waking {
@@ -60,7 +60,7 @@ func (s *scene) with(f func(h *handover, seats []Seat)) {
 	}
 	f(h, seats)
 	s.held, s.came = h.held.Load(), nil
-	for p := h.came.Load(); p != nil; p = p.next {
+	for p := h.arrived.Load(); p != nil; p = p.next {
 		s.came = append(s.came, indexOf(seats, p))
 	}
 }
@@ -77,7 +77,7 @@ func indexOf(seats []Seat, p *Seat) int {
 // take is handover.take.
 func (s *scene) take() {
 	s.with(func(h *handover, seats []Seat) {
-		for _, p := range h.take(nil) {
+		for _, p := range h.collect(nil) {
 			s.others = append(s.others, indexOf(seats, p))
 		}
 	})

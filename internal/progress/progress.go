@@ -51,8 +51,8 @@ type Seat struct {
 // Rank is all waits of a rank. The zero value is ready.
 type Rank struct {
 	handover
-	others []*Seat      // their Tasks are polled in addition to the poller's own
-	apart  atomic.Int32 // goroutines that poll for themselves
+	others      []*Seat      // their Tasks are polled in addition to the poller's own
+	soloPollers atomic.Int32 // goroutines that poll for themselves
 }
 
 // Held reports whether a goroutine is the poller. Held, Hold, Joined and Leave are for the first turns of a wait, which
@@ -64,7 +64,7 @@ func (p *Rank) Hold() bool { return p == nil || p.held.CompareAndSwap(false, tru
 
 // Joined reports whether other goroutines have left their Tasks to the poller, this goroutine, which continues with
 // Wait.
-func (p *Rank) Joined() bool { return p != nil && p.came.Load() != nil }
+func (p *Rank) Joined() bool { return p != nil && p.arrived.Load() != nil }
 
 // Leave ends the time as poller that Hold has begun.
 func (p *Rank) Leave() {
@@ -81,15 +81,15 @@ func (p *Rank) Wait(s *Seat, task Task, held bool, pollers int) {
 	case p == nil:
 		s.own.held.Store(true)
 		s.own.poll(s)
-	case held || p.Hold(), !(pollers > 1 && p.alone(s, min(pollers, runtime.GOMAXPROCS(0)-1))) && p.enter(s, s):
+	case held || p.Hold(), !(pollers > 1 && p.pollAlone(s, min(pollers, runtime.GOMAXPROCS(0)-1))) && p.enter(s, s):
 		p.poll(s)
 	}
 }
 
-// alone polls for s alone, if fewer than pollers goroutines poll.
-func (p *Rank) alone(s *Seat, pollers int) bool {
-	defer p.apart.Add(-1)
-	if int(p.apart.Add(1)) >= pollers {
+// pollAlone polls for s alone, if fewer than pollers goroutines poll.
+func (p *Rank) pollAlone(s *Seat, pollers int) bool {
+	defer p.soloPollers.Add(-1)
+	if int(p.soloPollers.Add(1)) >= pollers {
 		return false
 	}
 	s.own.held.Store(true)
@@ -104,7 +104,7 @@ func (p *Rank) enter(s, last *Seat) bool {
 		s.wake = make(chan bool, 1)
 	}
 	if p.run(push, s, last) == polls {
-		p.others = p.take(p.others)
+		p.others = p.collect(p.others)
 		if i := slices.Index(p.others, s); i >= 0 {
 			p.others = slices.Delete(p.others, i, i+1)
 			return true
@@ -130,8 +130,8 @@ func (p *Rank) poll(s *Seat) {
 			}
 		}
 		state = s.task.Poll()
-		if p.came.Load() != nil {
-			p.others = p.take(p.others)
+		if p.arrived.Load() != nil {
+			p.others = p.collect(p.others)
 		}
 		if len(p.others) > 0 {
 			state = p.pollOthers(state)
@@ -172,8 +172,8 @@ func (p *Rank) pollOthers(state State) State {
 // leave makes another goroutine the poller, if one waits.
 func (p *Rank) leave() {
 	for at := polls; at == polls; at = p.run(release, nil, nil) {
-		if p.came.Load() != nil {
-			p.others = p.take(p.others)
+		if p.arrived.Load() != nil {
+			p.others = p.collect(p.others)
 		}
 		if n := len(p.others) - 1; n >= 0 {
 			last := p.others[n]

@@ -144,7 +144,7 @@ func TestWaitSideBySide(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if p.held.Load() || p.came.Load() != nil || len(p.others) > 0 {
+		if p.held.Load() || p.arrived.Load() != nil || len(p.others) > 0 {
 			t.Errorf("after all waits: %+v", &p)
 		}
 	}
