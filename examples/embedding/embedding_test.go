@@ -75,7 +75,7 @@ func TestGradient(t *testing.T) {
 		sum := make([]float64, len(m.rows))
 		m.gradient(p, words, 1, make([]int32, dim), func(row int, step []int32) {
 			for i, v := range step {
-				sum[row*dim+i] += float64(v) / one
+				sum[row*dim+i] += float64(v) / fixedOne
 			}
 		})
 		for i := range m.rows {

@@ -25,10 +25,10 @@ func newModel(words, dim int, seed uint64) *model {
 
 func (m *model) row(i int) []float32 { return m.rows[i*m.dim : (i+1)*m.dim] }
 
-// one is 1 as a fixed-point number: gradients are integers.
-const one = 1 << 20
+// fixedOne is 1 as a fixed-point number: gradients are integers.
+const fixedOne = 1 << 20
 
-func fixed(x float32) int32 { return int32(math.Round(float64(x) * one)) }
+func fixed(x float32) int32 { return int32(math.Round(float64(x) * fixedOne)) }
 
 // pair is a word, and a word near it as its context; or, with a label of 0, a context that was
 // drawn.
@@ -64,7 +64,7 @@ func (m *model) gradient(p pair, words int, rate float32, step []int32, add func
 // apply adds a row of a summed gradient.
 func (m *model) apply(row int, step []int32) {
 	for i, v := range m.row(row) {
-		m.rows[row*m.dim+i] = v + float32(step[i])/one
+		m.rows[row*m.dim+i] = v + float32(step[i])/fixedOne
 	}
 }
 

@@ -41,13 +41,13 @@ var modes = []mode{{"dense", addDense}, {"sparse", addSparse}, {"pairs", addPair
 
 // training is the state of a training.
 type training struct {
-	c      *collective.Comm
-	o      *options
-	corpus *corpus
-	model  *model
-	keep   []float64 // by word: the chance of its places to be drawn
-	mine   gradient  // of this rank's share of a batch
-	all    []int32   // a gradient with all rows
+	c          *collective.Comm
+	o          *options
+	corpus     *corpus
+	model      *model
+	keepChance []float64 // by word: the chance of its places to be drawn
+	own        gradient  // of this rank's share of a batch
+	dense      []int32   // a gradient with all rows
 }
 
 // frequent is the share of a text from which a word counts as frequent: few of its places are drawn, as in word2vec.
@@ -57,9 +57,9 @@ const frequent = 1e-4
 func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, by mode) (*result, error) {
 	words := len(text.Count)
 	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, seed)}
-	t.all = make([]int32, len(t.model.rows))
+	t.dense = make([]int32, len(t.model.rows))
 	for _, n := range text.Count {
-		t.keep = append(t.keep, min(1, math.Sqrt(frequent*float64(len(text.Text))/float64(n))))
+		t.keepChance = append(t.keepChance, min(1, math.Sqrt(frequent*float64(len(text.Text))/float64(n))))
 	}
 	r, losses := &result{mode: by.name}, make([]float64, o.steps)
 	if err := collective.Barrier(ctx, c); err != nil {
@@ -89,7 +89,7 @@ func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, by
 
 // draw returns a place of the text.
 func (t *training) draw(r *rand.Rand) (at int) {
-	for at = -1; at < 0 || r.Float64() > t.keep[t.corpus.Text[at]]; {
+	for at = -1; at < 0 || r.Float64() > t.keepChance[t.corpus.Text[at]]; {
 		at = r.IntN(len(t.corpus.Text))
 	}
 	return at
@@ -99,18 +99,18 @@ func (t *training) draw(r *rand.Rand) (at int) {
 // batch each rank takes those whose number, modulo the number of ranks, is its own.
 func (t *training) batch(step int) (loss float64) {
 	text, words, change := t.corpus.Text, len(t.corpus.Count), make([]int32, t.o.dim)
-	t.mine = gradient{Indices: t.mine.Indices[:0], Values: t.mine.Values[:0], Width: t.o.dim}
+	t.own = gradient{Indices: t.own.Indices[:0], Values: t.own.Values[:0], Width: t.o.dim}
 	places := make(map[int]int) // of rows in the gradient
 	add := func(row int, change []int32) {
 		at, known := places[row]
 		if !known {
-			at = len(t.mine.Values)
+			at = len(t.own.Values)
 			places[row] = at
-			t.mine.Indices, t.mine.Values = append(t.mine.Indices, uint32(row)), append(t.mine.Values, change...)
+			t.own.Indices, t.own.Values = append(t.own.Indices, uint32(row)), append(t.own.Values, change...)
 			return
 		}
 		for i, v := range change {
-			t.mine.Values[at+i] += v
+			t.own.Values[at+i] += v
 		}
 	}
 	for i := t.c.Rank(); i < t.o.batch; i += t.c.Size() {
@@ -132,44 +132,44 @@ func (t *training) batch(step int) (loss float64) {
 
 // addDense adds up the gradients of all rows.
 func addDense(ctx context.Context, t *training) (gradient, int64, error) {
-	return t.addAll(func(all []int32) (sparse.Stats, error) {
+	return t.addRows(func(all []int32) (sparse.Stats, error) {
 		return sparse.Stats{Form: sparse.Dense}, collective.AllReduce(ctx, t.c, all, all, collective.Sum)
 	})
 }
 
 // addSparse adds up the rows that are not zero: a row is a block.
 func addSparse(ctx context.Context, t *training) (gradient, int64, error) {
-	return t.addAll(func(all []int32) (sparse.Stats, error) {
+	return t.addRows(func(all []int32) (sparse.Stats, error) {
 		return sparse.AllReduce(ctx, t.c, all, all, collective.Sum, sparse.BlockSize(t.o.dim))
 	})
 }
 
 // addPairs adds up lists of rows, and sends their numbers, too.
 func addPairs(ctx context.Context, t *training) (gradient, int64, error) {
-	sum, stats, err := sparse.AllReducePairs(ctx, t.c, t.mine)
-	return sum, t.sent(stats, len(sum.Values)) + int64(4*len(t.mine.Indices)), err
+	sum, stats, err := sparse.AllReducePairs(ctx, t.c, t.own)
+	return sum, t.sentBytes(stats, len(sum.Values)) + int64(4*len(t.own.Indices)), err
 }
 
-// addAll sums the gradient with all rows by add, and returns the rows that are not zero.
-func (t *training) addAll(add func(all []int32) (sparse.Stats, error)) (sum gradient, sent int64, err error) {
+// addRows sums the gradient with all rows by add, and returns the rows that are not zero.
+func (t *training) addRows(add func(all []int32) (sparse.Stats, error)) (sum gradient, sent int64, err error) {
 	dim := t.o.dim
-	for i, row := range t.mine.Indices {
-		copy(t.all[int(row)*dim:], t.mine.Values[i*dim:][:dim])
+	for i, row := range t.own.Indices {
+		copy(t.dense[int(row)*dim:], t.own.Values[i*dim:][:dim])
 	}
-	stats, err := add(t.all)
+	stats, err := add(t.dense)
 	for row := range 2 * len(t.corpus.Count) {
-		values := t.all[row*dim:][:dim]
+		values := t.dense[row*dim:][:dim]
 		if slices.ContainsFunc(values, func(v int32) bool { return v != 0 }) {
 			sum.Indices, sum.Values = append(sum.Indices, uint32(row)), append(sum.Values, values...)
 			clear(values)
 		}
 	}
-	return sum, t.sent(stats, len(t.all)), err
+	return sum, t.sentBytes(stats, len(t.dense)), err
 }
 
-// sent returns the number of bytes that this rank sent. The dense form does not count them: as in any
+// sentBytes returns the number of bytes that this rank sent. The dense form does not count them: as in any
 // AllReduce that divides the work evenly they are 2(n-1)/n of all elements.
-func (t *training) sent(stats sparse.Stats, elements int) int64 {
+func (t *training) sentBytes(stats sparse.Stats, elements int) int64 {
 	if n := int64(t.c.Size()); stats.Form == sparse.Dense {
 		return int64(elements) * 4 * 2 * (n - 1) / n
 	}

@@ -89,9 +89,9 @@ func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) 
 		n.centres.SetRow(i, images.RawRowView(i*count/k))
 	}
 	first, end := c.Rank()*count/c.Size(), (c.Rank()+1)*count/c.Size() // the images of this rank
-	of := slices.Repeat([]int{-1}, end-first)                          // the centre of each image: none yet
-	// The ranks add up, in one message: for each centre the sum of its images, then their numbers, the number of images
-	// that got another centre, and the sum of all squares of pixels.
+	centreOf := slices.Repeat([]int{-1}, end-first)                    // the centre of each image: none yet
+	// The ranks add up, in one message: for each centre the sum of its images, then their numbers, the number of
+	// images that got another centre, and the sum of all squares of pixels.
 	total := make([]float64, k*width+k+2)
 	sums, numbers, others := mat.NewDense(k, width, total[:k*width]), total[k*width:][:k], total[k*width+k:]
 	for moved := true; moved; moved = others[0] > 0 {
@@ -99,8 +99,8 @@ func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) 
 		for i := first; i < end; i++ {
 			image := images.RawRowView(i)
 			at := n.nearest(image)
-			if at != of[i-first] {
-				of[i-first] = at
+			if at != centreOf[i-first] {
+				centreOf[i-first] = at
 				others[0]++
 			}
 			floats.Add(sums.RawRowView(at), image)
@@ -130,14 +130,14 @@ func (n *clusters) move(sums *mat.Dense, numbers []float64, squares float64) {
 // purity returns the share of images with the most frequent digit of their cluster.
 func (n *clusters) purity(ctx context.Context, c *collective.Comm, images *mat.Dense, labels []byte) float64 {
 	k, _ := n.centres.Dims()
-	shown := make([]int, k*data.Classes)
+	counts := make([]int, k*data.Classes)
 	for i := c.Rank(); i < len(labels); i += c.Size() {
-		shown[n.nearest(images.RawRowView(i))*data.Classes+int(labels[i])]++
+		counts[n.nearest(images.RawRowView(i))*data.Classes+int(labels[i])]++
 	}
-	check(collective.AllReduce(ctx, c, shown, shown, collective.Sum))
-	most := 0
-	for cluster := range slices.Chunk(shown, data.Classes) {
-		most += slices.Max(cluster)
+	check(collective.AllReduce(ctx, c, counts, counts, collective.Sum))
+	matches := 0
+	for cluster := range slices.Chunk(counts, data.Classes) {
+		matches += slices.Max(cluster)
 	}
-	return float64(most) / float64(len(labels))
+	return float64(matches) / float64(len(labels))
 }

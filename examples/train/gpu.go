@@ -19,10 +19,10 @@ import (
 //go:embed network.ptx
 var networkPTX []byte
 
-// onGPU is the learner on a GPU. Images, weights and gradients stay in its
+// gpuLearner is the learner on a GPU. Images, weights and gradients stay in its
 // memory; the gradients of the ranks are added up there. A step is put into the
 // stream, and only the end of an epoch waits for it.
-type onGPU struct {
+type gpuLearner struct {
 	c      *collective.Comm
 	device *cuda.Device
 	stream *cuda.Stream
@@ -65,10 +65,10 @@ type deviceLayer struct {
 var networkKernels = []string{"train_images", "train_forward", "train_loss", "train_backward_weight",
 	"train_backward_input", "train_update", "train_count"}
 
-// newOnGPU makes a learner with the weights of net on a device.
-func newOnGPU(ctx context.Context, c *collective.Comm, device *cuda.Device, net *mlp, opt *options, training,
-	test *dataset) (*onGPU, error) {
-	l := &onGPU{c: c, device: device, rows: net.rows(), momentum: float32(opt.momentum)}
+// newGPULearner makes a learner with the weights of net on a device.
+func newGPULearner(ctx context.Context, c *collective.Comm, device *cuda.Device, net *mlp, opt *options, training,
+	test *dataset) (*gpuLearner, error) {
+	l := &gpuLearner{c: c, device: device, rows: net.rows(), momentum: float32(opt.momentum)}
 	l.loadKernels()
 	l.training, l.test = l.uploadSet(ctx, training), l.uploadSet(ctx, test)
 	l.allocate(net, max(training.size(), test.size()))
@@ -81,7 +81,7 @@ func newOnGPU(ctx context.Context, c *collective.Comm, device *cuda.Device, net 
 }
 
 // loadKernels makes the stream, and the kernels that run there.
-func (l *onGPU) loadKernels() {
+func (l *gpuLearner) loadKernels() {
 	if l.stream, l.err = l.device.NewStream(); l.err == nil {
 		l.module, l.err = l.device.Load(networkPTX)
 	}
@@ -93,7 +93,7 @@ func (l *onGPU) loadKernels() {
 	}
 }
 
-func (l *onGPU) uploadSet(ctx context.Context, d *dataset) deviceSet {
+func (l *gpuLearner) uploadSet(ctx context.Context, d *dataset) deviceSet {
 	set := deviceSet{alloc[uint8](l, len(d.pixels)), alloc[uint8](l, len(d.labels)), d.width, 1 / float32(d.maximum)}
 	upload(ctx, l, set.pixels, d.pixels)
 	upload(ctx, l, set.labels, d.labels)
@@ -101,7 +101,7 @@ func (l *onGPU) uploadSet(ctx context.Context, d *dataset) deviceSet {
 }
 
 // alloc allocates memory that Close frees.
-func alloc[T cuda.Number](l *onGPU, n int) (s cuda.Slice[T]) {
+func alloc[T cuda.Number](l *gpuLearner, n int) (s cuda.Slice[T]) {
 	if l.err == nil {
 		if s, l.err = cuda.Alloc[T](l.device, n); l.err == nil {
 			l.open = append(l.open, s)
@@ -110,13 +110,13 @@ func alloc[T cuda.Number](l *onGPU, n int) (s cuda.Slice[T]) {
 	return s
 }
 
-func upload[T cuda.Number](ctx context.Context, l *onGPU, to cuda.Slice[T], from []T) {
+func upload[T cuda.Number](ctx context.Context, l *gpuLearner, to cuda.Slice[T], from []T) {
 	if l.err == nil {
 		l.err = to.CopyFrom(ctx, l.stream, from)
 	}
 }
 
-func download[T cuda.Number](ctx context.Context, l *onGPU, from cuda.Slice[T]) []T {
+func download[T cuda.Number](ctx context.Context, l *gpuLearner, from cuda.Slice[T]) []T {
 	list := make([]T, from.Len())
 	if l.err == nil {
 		l.err = from.CopyTo(ctx, l.stream, list)
@@ -125,7 +125,7 @@ func download[T cuda.Number](ctx context.Context, l *onGPU, from cuda.Slice[T]) 
 }
 
 // allocate allocates memory for the weights and for batches.
-func (l *onGPU) allocate(net *mlp, images int) {
+func (l *gpuLearner) allocate(net *mlp, images int) {
 	floats := func(n int) cuda.Slice[float32] { return alloc[float32](l, n) }
 	n := len(net.params)
 	l.params, l.grad, l.velocity = floats(n), floats(n), floats(n)
@@ -143,7 +143,7 @@ func (l *onGPU) allocate(net *mlp, images int) {
 	l.losses, l.counts = alloc[float64](l, l.rows), alloc[uint32](l, l.rows)
 }
 
-func (l *onGPU) clear(a cuda.Addr, bytes int64) {
+func (l *gpuLearner) clear(a cuda.Addr, bytes int64) {
 	if l.err == nil {
 		l.err = l.stream.Memset(a, 0, bytes)
 	}
@@ -153,7 +153,7 @@ const blockThreads = 256
 
 // launch runs a kernel with a thread for each of n numbers, up to the number of threads that the device
 // runs at the same time; threads then take several numbers in turn.
-func (l *onGPU) launch(name string, n int, args ...uint64) {
+func (l *gpuLearner) launch(name string, n int, args ...uint64) {
 	if l.err != nil {
 		return
 	}
@@ -166,7 +166,7 @@ func (l *onGPU) launch(name string, n int, args ...uint64) {
 	l.err = l.stream.Launch(l.kernel[name], uint32(blocks), blockThreads, packed)
 }
 
-func (l *onGPU) setOrder(ctx context.Context, order []int) {
+func (l *gpuLearner) setOrder(ctx context.Context, order []int) {
 	list := make([]int32, len(order))
 	for i, image := range order {
 		list[i] = int32(image)
@@ -174,7 +174,7 @@ func (l *onGPU) setOrder(ctx context.Context, order []int) {
 	upload(ctx, l, l.order.Slice(0, len(list)), list)
 }
 
-func (l *onGPU) begin(ctx context.Context, order []int, rate float32) error {
+func (l *gpuLearner) begin(ctx context.Context, order []int, rate float32) error {
 	l.rate, l.used = rate, 0
 	l.clear(l.losses.Addr(), l.losses.Bytes())
 	l.setOrder(ctx, order)
@@ -182,42 +182,42 @@ func (l *onGPU) begin(ctx context.Context, order []int, rate float32) error {
 }
 
 // forward computes the scores of images of order, from number first on.
-func (l *onGPU) forward(set deviceSet, first, rows int) {
-	l.launch("train_images", rows*set.width, u(set.pixels.Addr()), u(set.labels.Addr()), u(l.order.Addr()),
-		u(l.layers[0].in), u(l.labels.Addr()), uint64(first), uint64(rows), uint64(set.width), floatBits(set.scale))
+func (l *gpuLearner) forward(set deviceSet, first, rows int) {
+	l.launch("train_images", rows*set.width, addr(set.pixels.Addr()), addr(set.labels.Addr()), addr(l.order.Addr()),
+		addr(l.layers[0].in), addr(l.labels.Addr()), uint64(first), uint64(rows), uint64(set.width), floatArg(set.scale))
 	for i, y := range l.layers {
 		relu := uint64(1)
 		if i == len(l.layers)-1 {
 			relu = 0
 		}
-		l.launch("train_forward", rows*y.outputs, u(y.in), u(y.weight), u(y.out), uint64(rows), uint64(y.inputs),
+		l.launch("train_forward", rows*y.outputs, addr(y.in), addr(y.weight), addr(y.out), uint64(rows), uint64(y.inputs),
 			uint64(y.outputs), relu)
 	}
 }
 
 // gradient sets grad to the gradient of the loss, summed over the given images,
 // and adds their losses up. Without images the gradient is zero.
-func (l *onGPU) gradient(first, rows int) {
+func (l *gpuLearner) gradient(first, rows int) {
 	if rows == 0 {
 		l.clear(l.grad.Addr(), l.grad.Bytes())
 		return
 	}
 	l.forward(l.training, first, rows)
 	last := l.layers[len(l.layers)-1]
-	l.launch("train_loss", rows, u(last.out), u(l.labels.Addr()), u(last.dOut), u(l.losses.Addr()), uint64(rows),
-		uint64(last.outputs))
+	l.launch("train_loss", rows, addr(last.out), addr(l.labels.Addr()), addr(last.dOut), addr(l.losses.Addr()),
+		uint64(rows), uint64(last.outputs))
 	for i, y := range slices.Backward(l.layers) {
 		shape := []uint64{uint64(rows), uint64(y.inputs), uint64(y.outputs)}
-		args := append([]uint64{u(y.in), u(y.weight), u(y.dOut), u(y.dWeight)}, shape...)
+		args := append([]uint64{addr(y.in), addr(y.weight), addr(y.dOut), addr(y.dWeight)}, shape...)
 		l.launch("train_backward_weight", (y.inputs+1)*y.outputs, args...)
 		if i > 0 {
-			args[3] = u(y.dIn)
+			args[3] = addr(y.dIn)
 			l.launch("train_backward_input", rows*y.inputs, args...)
 		}
 	}
 }
 
-func (l *onGPU) step(ctx context.Context, first, mine, batch int) error {
+func (l *gpuLearner) step(ctx context.Context, first, mine, batch int) error {
 	l.gradient(first, mine)
 	l.mark()
 	if l.err == nil {
@@ -225,13 +225,13 @@ func (l *onGPU) step(ctx context.Context, first, mine, batch int) error {
 	}
 	l.mark()
 	n := l.params.Len()
-	l.launch("train_update", n, u(l.params.Addr()), u(l.velocity.Addr()), u(l.grad.Addr()), uint64(n),
-		floatBits(l.momentum), floatBits(l.rate), floatBits(1/float32(batch)))
+	l.launch("train_update", n, addr(l.params.Addr()), addr(l.velocity.Addr()), addr(l.grad.Addr()), uint64(n),
+		floatArg(l.momentum), floatArg(l.rate), floatArg(1/float32(batch)))
 	return l.err
 }
 
 // mark records the time at which the stream reaches this point.
-func (l *onGPU) mark() {
+func (l *gpuLearner) mark() {
 	if l.err == nil && l.used == len(l.marks) {
 		var e *cuda.Event
 		if e, l.err = l.device.NewEvent(true); l.err == nil {
@@ -244,7 +244,7 @@ func (l *onGPU) mark() {
 	}
 }
 
-func (l *onGPU) end(ctx context.Context) (loss float64, communication time.Duration, err error) {
+func (l *gpuLearner) end(ctx context.Context) (loss float64, communication time.Duration, err error) {
 	if l.err = l.c.SyncDevice(ctx, l.stream); l.err != nil {
 		return 0, 0, l.err
 	}
@@ -259,14 +259,14 @@ func (l *onGPU) end(ctx context.Context) (loss float64, communication time.Durat
 	return loss, communication, l.err
 }
 
-func (l *onGPU) correct(ctx context.Context, indices []int) (count int, err error) {
+func (l *gpuLearner) correct(ctx context.Context, indices []int) (count int, err error) {
 	l.setOrder(ctx, indices)
 	l.clear(l.counts.Addr(), l.counts.Bytes())
 	last := l.layers[len(l.layers)-1]
 	for first := 0; first < len(indices); first += l.rows {
 		rows := min(l.rows, len(indices)-first)
 		l.forward(l.test, first, rows)
-		l.launch("train_count", rows, u(last.out), u(l.labels.Addr()), u(l.counts.Addr()), uint64(rows),
+		l.launch("train_count", rows, addr(last.out), addr(l.labels.Addr()), addr(l.counts.Addr()), uint64(rows),
 			uint64(last.outputs))
 	}
 	for _, n := range download(ctx, l, l.counts) {
@@ -276,7 +276,7 @@ func (l *onGPU) correct(ctx context.Context, indices []int) (count int, err erro
 }
 
 // Close waits for pending work, and frees memory, stream and kernels.
-func (l *onGPU) Close() error {
+func (l *gpuLearner) Close() error {
 	var all error
 	for _, e := range l.marks {
 		all = errors.Join(all, e.Close())
@@ -293,9 +293,9 @@ func (l *onGPU) Close() error {
 	return all
 }
 
-func u(a cuda.Addr) uint64 { return uint64(a) }
+func addr(a cuda.Addr) uint64 { return uint64(a) }
 
-func floatBits(x float32) uint64 { return uint64(math.Float32bits(x)) }
+func floatArg(x float32) uint64 { return uint64(math.Float32bits(x)) }
 
 // deviceOf returns the GPU that the launcher has given this rank. A launcher that
 // gives none, such as one other than treerun, or treerun --gpu-bind none, leaves the choice

@@ -18,7 +18,7 @@ var oneGPU = fakegpu.Job{Hosts: []string{"dgx1v/0"}, Ranks: 1}
 // gpu is a device on which a test runs the example's kernels.
 type gpu struct {
 	t *testing.T
-	*onGPU
+	*gpuLearner
 }
 
 func openGPU(t *testing.T) gpu {
@@ -26,7 +26,7 @@ func openGPU(t *testing.T) gpu {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gpu{t, &onGPU{device: devices[0]}}
+	g := gpu{t, &gpuLearner{device: devices[0]}}
 	t.Cleanup(func() { g.check(g.Close()) })
 	g.loadKernels()
 	g.check(g.err)
@@ -45,10 +45,10 @@ func (g gpu) put(data any) uint64 {
 	g.t.Helper()
 	bytes, err := binary.Append(nil, binary.LittleEndian, data)
 	g.check(err)
-	s := alloc[uint8](g.onGPU, len(bytes))
+	s := alloc[uint8](g.gpuLearner, len(bytes))
 	g.check(g.err)
 	g.check(s.CopyFrom(g.t.Context(), g.stream, bytes))
-	return u(s.Addr())
+	return addr(s.Addr())
 }
 
 // get reads data from an address that put returned.
@@ -56,7 +56,7 @@ func (g gpu) get(at uint64, data any) {
 	g.t.Helper()
 	for _, m := range g.open {
 		s := m.(cuda.Slice[uint8])
-		if u(s.Addr()) != at {
+		if addr(s.Addr()) != at {
 			continue
 		}
 		bytes := make([]byte, s.Len())
@@ -111,7 +111,7 @@ func TestKernels(t *testing.T) {
 	second := uint64(4 * (12 + 1) * 7) // where the second layer begins
 
 	n := uint64(rows)
-	e.run("train_images", pixels, labels, indices, x, rowLabels, uint64(first), n, 12, floatBits(1/float32(d.maximum)))
+	e.run("train_images", pixels, labels, indices, x, rowLabels, uint64(first), n, 12, floatArg(1/float32(d.maximum)))
 	e.run("train_forward", x, params, hidden, n, 12, 7, 1)
 	e.run("train_forward", hidden, params+second, scores, n, 7, 5, 0)
 	e.run("train_loss", scores, rowLabels, dScores, losses, n, 5)
@@ -119,8 +119,8 @@ func TestKernels(t *testing.T) {
 	e.run("train_backward_input", hidden, params+second, dScores, dHidden, n, 7, 5)
 	e.run("train_backward_weight", x, params, dHidden, grad, n, 12, 7)
 	e.run("train_count", scores, rowLabels, counts, n, 5)
-	e.run("train_update", params, velocity, grad, uint64(len(net.params)), floatBits(0.9), floatBits(0.05),
-		floatBits(1.0/8))
+	e.run("train_update", params, velocity, grad, uint64(len(net.params)), floatArg(0.9), floatArg(0.05),
+		floatArg(1.0/8))
 
 	wantCount, wantLoss := net.correct(d, mine), net.gradient(d, mine)
 	gotScores := size(5)

@@ -24,8 +24,8 @@ type learner interface {
 	Close() error
 }
 
-// onHost is the learner that computes with blas.
-type onHost struct {
+// hostLearner is the learner that computes with blas.
+type hostLearner struct {
 	c              *collective.Comm
 	net            *mlp
 	descent        *sgd
@@ -36,13 +36,13 @@ type onHost struct {
 	communication time.Duration
 }
 
-func (l *onHost) begin(_ context.Context, order []int, rate float32) error {
+func (l *hostLearner) begin(_ context.Context, order []int, rate float32) error {
 	l.order, l.descent.rate = order, rate
 	l.loss, l.communication = 0, 0
 	return nil
 }
 
-func (l *onHost) step(ctx context.Context, first, mine, batch int) error {
+func (l *hostLearner) step(ctx context.Context, first, mine, batch int) error {
 	l.loss += l.net.gradient(l.training, l.order[first:first+mine])
 	t := time.Now()
 	if err := collective.AllReduce(ctx, l.c, l.net.grad, l.net.grad, collective.Sum); err != nil {
@@ -53,12 +53,12 @@ func (l *onHost) step(ctx context.Context, first, mine, batch int) error {
 	return nil
 }
 
-func (l *onHost) end(context.Context) (float64, time.Duration, error) {
+func (l *hostLearner) end(context.Context) (float64, time.Duration, error) {
 	return l.loss, l.communication, nil
 }
 
-func (l *onHost) correct(_ context.Context, indices []int) (int, error) {
+func (l *hostLearner) correct(_ context.Context, indices []int) (int, error) {
 	return l.net.correct(l.test, indices), nil
 }
 
-func (l *onHost) Close() error { return nil }
+func (l *hostLearner) Close() error { return nil }

@@ -76,7 +76,7 @@ func (m *mlp) forward(d *dataset, indices []int) (scores blas32.General) {
 	n := len(indices)
 	d.images(indices, m.layers[0].in.Data, m.labels)
 	for i, l := range m.layers {
-		in, out := top(l.in, n), top(l.out, n)
+		in, out := firstRows(l.in, n), firstRows(l.out, n)
 		for row := range n {
 			copy(out.Data[row*out.Stride:], l.bias)
 		}
@@ -99,7 +99,7 @@ func (m *mlp) gradient(d *dataset, indices []int) (loss float64) {
 	}
 	scores := m.forward(d, indices)
 	last := &m.layers[len(m.layers)-1]
-	loss = softmaxCrossEntropy(scores, m.labels[:n], top(last.dOut, n))
+	loss = softmaxCrossEntropy(scores, m.labels[:n], firstRows(last.dOut, n))
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		m.layers[i].backward(n)
 		if i > 0 {
@@ -116,7 +116,7 @@ func (m *mlp) gradient(d *dataset, indices []int) (loss float64) {
 
 // backward computes dWeight, dBias and dIn from dOut of the first n rows.
 func (l *layer) backward(n int) {
-	in, dOut := top(l.in, n), top(l.dOut, n)
+	in, dOut := firstRows(l.in, n), firstRows(l.dOut, n)
 	blas32.Gemm(blas.Trans, blas.NoTrans, 1, in, dOut, 0, l.dWeight)
 	for row := range n {
 		for j, g := range dOut.Data[row*dOut.Stride:][:dOut.Cols] {
@@ -124,7 +124,7 @@ func (l *layer) backward(n int) {
 		}
 	}
 	if l.dIn.Data != nil {
-		blas32.Gemm(blas.NoTrans, blas.Trans, 1, dOut, l.weight, 0, top(l.dIn, n))
+		blas32.Gemm(blas.NoTrans, blas.Trans, 1, dOut, l.weight, 0, firstRows(l.dIn, n))
 	}
 }
 
@@ -134,7 +134,7 @@ func (m *mlp) correct(d *dataset, indices []int) (count int) {
 		n := min(len(indices), m.rows())
 		scores := m.forward(d, indices[:n])
 		for row, label := range m.labels[:n] {
-			if largest(scores.Data[row*scores.Stride:][:scores.Cols]) == int(label) {
+			if indexOfMax(scores.Data[row*scores.Stride:][:scores.Cols]) == int(label) {
 				count++
 			}
 		}
@@ -143,8 +143,8 @@ func (m *mlp) correct(d *dataset, indices []int) (count int) {
 	return count
 }
 
-// top returns the first n rows of m.
-func top(m blas32.General, n int) blas32.General {
+// firstRows returns the first n rows of m.
+func firstRows(m blas32.General, n int) blas32.General {
 	return blas32.General{Rows: n, Cols: m.Cols, Stride: m.Stride, Data: m.Data[:n*m.Stride]}
 }
 
@@ -156,7 +156,7 @@ func relu(x []float32) {
 	}
 }
 
-func largest(x []float32) (at int) {
+func indexOfMax(x []float32) (at int) {
 	for i, v := range x {
 		if v > x[at] {
 			at = i
@@ -171,7 +171,7 @@ func softmaxCrossEntropy(scores blas32.General, labels []byte, gradient blas32.G
 	for row, label := range labels {
 		s := scores.Data[row*scores.Stride:][:scores.Cols]
 		g := gradient.Data[row*gradient.Stride:][:gradient.Cols]
-		highest := s[largest(s)] // subtracted, so that exp cannot overflow
+		highest := s[indexOfMax(s)] // subtracted, so that exp cannot overflow
 		sum := 0.0
 		for _, v := range s {
 			sum += math.Exp(float64(v - highest))

@@ -189,15 +189,15 @@ func TestCorrect(t *testing.T) {
 	small, large := newMLP([]int{10, 8, 4}, 5), newMLP([]int{10, 8, 4}, 23)
 	large.initialise(r)
 	copy(small.params, large.params)
-	scores := large.forward(d, upTo(23))
+	scores := large.forward(d, indices(23))
 	for i := range d.labels { // two out of three labels become those that the network predicts
 		if i%3 > 0 {
-			d.labels[i] = byte(largest(scores.Data[i*4:][:4]))
+			d.labels[i] = byte(indexOfMax(scores.Data[i*4:][:4]))
 		} else {
-			d.labels[i] = byte(largest(scores.Data[i*4:][:4])+1) % 4
+			d.labels[i] = byte(indexOfMax(scores.Data[i*4:][:4])+1) % 4
 		}
 	}
-	if a, b := small.correct(d, upTo(23)), large.correct(d, upTo(23)); a != 15 || b != 15 {
+	if a, b := small.correct(d, indices(23)), large.correct(d, indices(23)); a != 15 || b != 15 {
 		t.Errorf("%d and %d correct, want 15", a, b)
 	}
 }

@@ -29,9 +29,10 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 	if err := collective.Broadcast(ctx, c, net.params, net.params, 0); err != nil {
 		return err
 	}
-	var l learner = &onHost{c: c, net: net, descent: newSGD(len(net.params), opt.momentum), training: training, test: test}
+	descent := newSGD(len(net.params), opt.momentum)
+	var l learner = &hostLearner{c: c, net: net, descent: descent, training: training, test: test}
 	if device != nil {
-		if l, err = newOnGPU(ctx, c, device, net, opt, training, test); err != nil {
+		if l, err = newGPULearner(ctx, c, device, net, opt, training, test); err != nil {
 			return fmt.Errorf("rank %d: %w", c.Rank(), err)
 		}
 	}
@@ -97,7 +98,7 @@ func trainEpoch(ctx context.Context, c *collective.Comm, l learner, opt *options
 
 	// Every rank knows the loss of its own images and tests its own share.
 	from, to := shard(test.size(), c.Rank(), c.Size())
-	count, err := l.correct(ctx, upTo(test.size())[from:to])
+	count, err := l.correct(ctx, indices(test.size())[from:to])
 	if err != nil {
 		return epochResult{}, err
 	}
@@ -124,7 +125,7 @@ func shard(n, rank, size int) (from, to int) {
 	return n * rank / size, n * (rank + 1) / size
 }
 
-func upTo(n int) []int {
+func indices(n int) []int {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i

@@ -11,7 +11,7 @@ type implementation struct{ Name, Title string }
 
 // implementations are in the order of columns and legends; the index of one selects its look in charts.
 var implementations = []implementation{
-	{self, "treerun"}, {"openmpi", "Open MPI"}, {"openmpi:ring", "Open MPI, ring"}, {"mpich", "MPICH"},
+	{ownChoice, "treerun"}, {"openmpi", "Open MPI"}, {"openmpi:ring", "Open MPI, ring"}, {"mpich", "MPICH"},
 	{"gloo", "Gloo"}, {"gloo:hd", "Gloo, hd"}, {"treerun-alloc", "treerun, Alloc"},
 }
 
@@ -42,7 +42,7 @@ func oneHostCharts(v view, charts pictures) error {
 		var panels, ratios []chart.Panel
 		for _, np := range v.In("sweep").Ranks() {
 			p := np.For(op).panel(fmt.Sprintf("%d ranks", np.NP))
-			panels, ratios = append(panels, p), append(ratios, p.Over(titleOf(self)))
+			panels, ratios = append(panels, p), append(ratios, p.Over(titleOf(ownChoice)))
 		}
 		if len(panels) == 0 {
 			break // a truncated record
@@ -61,7 +61,7 @@ func severalHostsCharts(v view, charts pictures) error {
 	for _, n := range []struct{ network, title string }{{"even", "500 Mbit/s, "}, {"open", "unshaped, "}} {
 		for _, op := range []string{"allreduce", "broadcast"} {
 			p := v.In(n.network).For(op).panel(n.title + op)
-			panels = append(panels, []chart.Panel{p, p.Over(titleOf(self))})
+			panels = append(panels, []chart.Panel{p, p.Over(titleOf(ownChoice))})
 		}
 	}
 	svg, err := chart.SVG("AllReduce and Broadcast, float32, several hosts", 460, 310, panels...)

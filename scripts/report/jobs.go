@@ -157,13 +157,13 @@ func (m *run) output(ctx context.Context, s *site, cache string, line ...string)
 
 // job runs a benchmark and records the rows that it prints, with part and implementation.
 func (m *run) job(ctx context.Context, s *site, who string, line ...string) error {
-	clock := startWatch()
+	clock := startStopwatch()
 	out, err := m.output(ctx, s, "cache-"+s.part, line...)
 	if err != nil {
 		return err
 	}
-	away := clock.away()
-	all, err := printed(out)
+	away := clock.otherCores()
+	all, err := parseRows(out)
 	for _, v := range all {
 		v.Part, v.Who, v.NP, v.Rep, v.Away = s.part, who, s.np(), m.rep, away
 		m.add(v)
@@ -174,8 +174,8 @@ func (m *run) job(ctx context.Context, s *site, who string, line ...string) erro
 	return err
 }
 
-// failed records the failure of a job.
-func (m *run) failed(what string, err error) {
+// recordFailure records the failure of a job.
+func (m *run) recordFailure(what string, err error) {
 	m.fact("failed", "%s: %.300s", what, strings.ReplaceAll(err.Error(), "\n", " "))
 	fmt.Fprintf(os.Stderr, "failed: %s: %v\n", what, err)
 }
@@ -189,7 +189,7 @@ func (m *run) measure(ctx context.Context, sites []site) error {
 		facts, whole := len(m.Facts), len(m.rows)
 		var err error
 		for i := 0; i < len(sites) && err == nil; i++ {
-			err = m.at(ctx, &sites[i])
+			err = m.measureSite(ctx, &sites[i])
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			if ctx.Err() == nil || m.rep == 1 {
@@ -211,8 +211,8 @@ func isPeer(who string) bool {
 	return slices.Contains([]string{"openmpi", "mpich", "gloo"}, name)
 }
 
-// turn returns the implementations that take part, in this repetition's order.
-func (m *run) turn(who ...string) []string {
+// order returns the implementations that take part, in this repetition's order.
+func (m *run) order(who ...string) []string {
 	all := slices.DeleteFunc(slices.Clone(who), func(s string) bool { return m.peers == "" && isPeer(s) })
 	if len(all) == 0 {
 		return nil

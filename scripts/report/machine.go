@@ -36,26 +36,26 @@ func (r *record) describe(version string, mpis ...[2]string) {
 	}
 }
 
-// watch measures the time of an operation, and the number of cores that others use during it: other processes, and
+// stopwatch measures the time of an operation, and the number of cores that others use during it: other processes, and
 // other guests of the machine.
-type watch struct {
+type stopwatch struct {
 	begin      time.Time
 	busy, ours float64
 }
 
-func startWatch() watch { return watch{time.Now(), busy(), ours()} }
+func startStopwatch() stopwatch { return stopwatch{time.Now(), busySeconds(), ownSeconds()} }
 
-func (w watch) seconds() float64 { return time.Since(w.begin).Seconds() }
+func (w stopwatch) seconds() float64 { return time.Since(w.begin).Seconds() }
 
-// away returns the average number of cores that others have used since the start. Child processes that have not been
-// waited for yet count as others.
-func (w watch) away() float64 {
-	cores := ((busy() - w.busy) - (ours() - w.ours)) / w.seconds()
+// otherCores returns the average number of cores that others have used since the start. Child processes that have not
+// been waited for yet count as others.
+func (w stopwatch) otherCores() float64 {
+	cores := ((busySeconds() - w.busy) - (ownSeconds() - w.ours)) / w.seconds()
 	return math.Round(100*max(0, cores)) / 100
 }
 
-// busy returns the CPU seconds that this machine has spent, including steal.
-func busy() float64 {
+// busySeconds returns the CPU seconds that this machine has spent, including steal.
+func busySeconds() float64 {
 	text, _ := os.ReadFile("/proc/stat")
 	f := strings.Fields(strings.SplitN(string(text), "\n", 2)[0])
 	sum := 0.0
@@ -68,8 +68,8 @@ func busy() float64 {
 	return sum
 }
 
-// ours returns the CPU seconds of this process and of all that it has waited for.
-func ours() float64 {
+// ownSeconds returns the CPU seconds of this process and of all that it has waited for.
+func ownSeconds() float64 {
 	sum := 0.0
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage

@@ -84,7 +84,7 @@ func command(ctx context.Context, args []string) (err error) {
 	}
 	sites := r.measure(m)
 	if m.quick {
-		sites = quickly(sites)
+		sites = shorten(sites)
 	}
 	if err := m.measure(ctx, sites); err != nil {
 		return err

@@ -11,13 +11,13 @@ const (
 	kib = 1 << 10
 	mib = 1 << 20
 
-	self = "treerun" // with its own choice; other names are algorithms
+	ownChoice = "treerun" // with its own choice; other names are algorithms
 )
 
-// own is the form with aggregators on separate ranks.
-const own = "own"
+// ownAggregators is the form with aggregators on separate ranks.
+const ownAggregators = "own"
 
-var mpis = []string{"openmpi", "openmpi:ring", "mpich"}
+var mpiNames = []string{"openmpi", "openmpi:ring", "mpich"}
 
 // forms returns the forms that ranks on the given number of hosts can choose, in addition to the dense plan.
 func forms(hosts int) []string {
@@ -44,7 +44,7 @@ var (
 // severalHosts returns the networks of the page, in its order. AllReduce is also measured with those settings of the
 // peers that are known to be better in some cases.
 func (m *run) severalHosts() []site {
-	sized := func(begin, end, factor int64, iters, warmup, most int) []group {
+	sized := func(begin, end, factor int64, iters, warmup, maxRepeat int) []group {
 		l := load{ops: "allreduce", begin: begin, end: end, factor: factor, iters: iters, warmup: warmup, check: true,
 			inPlace: "no"}
 		if iters == 0 {
@@ -53,12 +53,13 @@ func (m *run) severalHosts() []site {
 		broadcast := l
 		broadcast.ops, broadcast.inPlace = "broadcast", "yes" // MPI_Bcast always is
 		return []group{
-			{load: l, most: most, who: []string{self, "openmpi", "mpich", "gloo", "openmpi:ring", "gloo:hd"}},
-			{load: broadcast, most: most, who: []string{self, "openmpi", "mpich", "gloo"}},
+			{load: l, maxRepeat: maxRepeat,
+				who: []string{ownChoice, "openmpi", "mpich", "gloo", "openmpi:ring", "gloo:hd"}},
+			{load: broadcast, maxRepeat: maxRepeat, who: []string{ownChoice, "openmpi", "mpich", "gloo"}},
 		}
 	}
 	large := sized(16*mib, 16*mib, 2, 1, 1, 0)
-	null := group{load: load{ops: empty}, who: []string{self, "openmpi", "mpich"}}
+	null := group{load: load{ops: noCalls}, who: []string{ownChoice, "openmpi", "mpich"}}
 	return []site{
 		{"even", hosts, 1, even, slices.Concat(sized(8, 256*kib, 8, 0, 5, 0), sized(mib, 4*mib, 4, 3, 1, 0), large), nil},
 		{"even2", hosts, 2, even, sized(4*mib, 16*mib, 4, 2, 1, 0), nil},
@@ -92,7 +93,7 @@ func (m *run) slowCard() (all []site) {
 			rates[i] = fmt.Sprintf("%dmbit", mbits)
 		}
 		rates[cardHosts-1] = fmt.Sprintf("%gmbit", mbits*share)
-		g := group{load: l, who: []string{self, "ring"}, flag: "--algorithm"}
+		g := group{load: l, who: []string{ownChoice, "ring"}, flag: "--algorithm"}
 		all = append(all, site{part: fmt.Sprint(share), hosts: cardHosts, perHost: 1,
 			network: nethosts.Network{Rates: rates}, groups: []group{g}})
 	}
@@ -111,7 +112,7 @@ func (m *run) sparse() (all []site) {
 		own            string // densities with aggregators on separate ranks
 		peers          []string
 	}{
-		{hosts, 2, sweep, "full,none", ".01", mpis}, {hosts, 1, few, "full", "", nil},
+		{hosts, 2, sweep, "full,none", ".01", mpiNames}, {hosts, 1, few, "full", "", nil},
 		{1, 2, few, "full", "", nil}, {1, 4, few, "full", rare, nil}, {1, 8, few, "full", "", nil},
 	} {
 		l := load{ops: "allreduce", begin: paperBytes, end: paperBytes, factor: 2, iters: 1, warmup: 1,
@@ -125,16 +126,17 @@ func (m *run) sparse() (all []site) {
 		l.check = true
 		plain := group{load: l, who: []string{"plain"}}
 		l.ops = "sparse-allreduce"
-		lie := func(who []string, flag, densities, overlaps string, more ...string) group {
+		spread := func(who []string, flag, densities, overlaps string, more ...string) group {
 			return group{load: l, who: who, flag: flag, more: append(more, "--density", densities, "--overlap", overlaps)}
 		}
 		s := site{part: fmt.Sprintf("%dx%d", set.hosts, set.perHost), hosts: set.hosts, perHost: set.perHost, network: even}
-		s.groups = []group{plain, lie([]string{"price"}, "", set.densities, "random"),
-			lie([]string{"price"}, "", othersDensities, set.others),
-			lie(forms(set.hosts), "--form", rare, "random,"+set.others)}
+		s.groups = []group{plain, spread([]string{"price"}, "", set.densities, "random"),
+			spread([]string{"price"}, "", othersDensities, set.others),
+			spread(forms(set.hosts), "--form", rare, "random,"+set.others)}
 		if set.own != "" {
 			l.inPlace = "yes"
-			s.groups = append(s.groups, lie([]string{own}, "", set.own, "random", "--form", "aggregators", "--aggregators", "4"))
+			s.groups = append(s.groups, spread([]string{ownAggregators}, "", set.own, "random", "--form",
+				"aggregators", "--aggregators", "4"))
 		}
 		if len(set.peers) > 0 {
 			s.groups = append(s.groups, dense)

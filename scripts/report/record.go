@@ -82,9 +82,9 @@ func (r *record) write(file string) error {
 	return os.WriteFile(file, b.Bytes(), 0o644)
 }
 
-// printed parses the rows in the output of a benchmark, treerun's or one of the peers' kit, and ignores all other
+// parseRows parses the rows in the output of a benchmark, treerun's or one of the peers' kit, and ignores all other
 // lines. Wrong elements are an error, and so is output without rows.
-func printed(out []byte) (rows, error) {
+func parseRows(out []byte) (rows, error) {
 	var all rows
 	for line := range bytes.Lines(out) {
 		var v struct {

@@ -189,7 +189,7 @@ func TestSeveralHosts(t *testing.T) {
 		"start 1 4 start 0 treerun 100", "start 1 4 start 0 openmpi 240", "start 1 4 start 0 mpich 90",
 	}
 	r := recorded(t, append(lines, "mesh 1 4 broadcast 16777216 treerun 150000")...)
-	for _, v := range r.rows.of(asked{key: key{Who: self, Op: "allreduce"}}) {
+	for _, v := range r.rows.of(asked{key: key{Who: ownChoice, Op: "allreduce"}}) {
 		v.FloorUs = 105184 // 319 Mbit/s, which is 500 * 1448/1514 * 4/6
 	}
 	share := 0.85
@@ -209,7 +209,7 @@ func TestSites(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range reports {
-		for _, s := range quickly(r.measure(&run{record: &record{}})) {
+		for _, s := range shorten(r.measure(&run{record: &record{}})) {
 			found := r.name != "several-hosts" || strings.Contains(string(text), `{{with .In "`+s.part+`"}}`)
 			if !found || len(s.groups) == 0 || s.perHost < 1 || s.hosts < 1 {
 				t.Errorf("%s: %s: %d groups, chapter %v", r.name, s.part, len(s.groups), found)
@@ -241,7 +241,7 @@ func TestSparse(t *testing.T) {
 	add("1x2", "plain", "", 0, 15e3, sparse{})
 	add("1x2", "price", "full", .01, 5e3, sparse{Union: .01, Form: "trees", FindUs: 2e3})
 	add("4x2", "aggregators", "random", .1, 2e6, sparse{})
-	add("4x2", own, "random", .1, 3e6, sparse{})
+	add("4x2", ownAggregators, "random", .1, 3e6, sparse{})
 	add("1x8", "plain", "", 0, 9e4, sparse{})
 	add("1x8", "price", "full", .1, 5e4, sparse{Form: "trees"})
 	add("1x8", "trees", "full", .1, 6e4, sparse{Form: "trees"})
@@ -280,20 +280,20 @@ func TestUnknown(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	w, r := startWatch(), &record{}
+	w, r := startStopwatch(), &record{}
 	r.describe("v1")
 	if len(r.Facts) != 4 || !strings.HasPrefix(r.factOf("kernel"), "Linux ") ||
 		!strings.HasPrefix(r.factOf("treerun"), "v1, go") {
 		t.Errorf("%+v", r.Facts)
 	}
-	if away := w.away(); !(away >= 0) || w.seconds() <= 0 {
+	if away := w.otherCores(); !(away >= 0) || w.seconds() <= 0 {
 		t.Errorf("others used %v cores", away)
 	}
 }
 
 // Rows of the kit and of treerun bench are found among their other output.
 func TestPrinted(t *testing.T) {
-	got, err := printed([]byte(`# mpi_perf
+	got, err := parseRows([]byte(`# mpi_perf
 {"impl":"x","op":"allreduce","np":4,"bytes":8,"time_us":3.5,"wrong":0}
 {"ranks":[{"pid":1}]}
 {"collective":"sparse-allreduce","op":"sum","bytes":64,"time_us":7,"wrong":null,"plan":"tree","sparse":{"density":0.01,"find_us":9}}
@@ -303,11 +303,11 @@ func TestPrinted(t *testing.T) {
 		got[1].Plan != "tree" || got[1].Sparse.FindUs != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := printed([]byte(`{"op":"allreduce","bytes":8,"time_us":3.5,"wrong":2}`)); err == nil ||
+	if _, err := parseRows([]byte(`{"op":"allreduce","bytes":8,"time_us":3.5,"wrong":2}`)); err == nil ||
 		!strings.Contains(err.Error(), "2 wrong elements") {
 		t.Errorf("wrong elements: %v", err)
 	}
-	if _, err := printed([]byte("Segmentation fault\n")); err == nil {
+	if _, err := parseRows([]byte("Segmentation fault\n")); err == nil {
 		t.Error("rows of nothing")
 	}
 }

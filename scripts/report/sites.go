@@ -24,17 +24,17 @@ func (s *site) np() int { return s.hosts * s.perHost }
 // group is a benchmark that several implementations run in turns.
 type group struct {
 	load
-	most int      // maximum number of repetitions; 0: no limit
-	who  []string // peers, treerun, or values of flag
-	flag string   // flag of treerun bench that selects the implementation; "": none
-	more []string // arguments of treerun bench
+	maxRepeat int      // maximum number of repetitions; 0: no limit
+	who       []string // peers, treerun, or values of flag
+	flag      string   // flag of treerun bench that selects the implementation; "": none
+	more      []string // arguments of treerun bench
 }
 
-// empty is the op of a job that makes no calls.
-const empty = "start"
+// noCalls is the op of a job that makes no calls.
+const noCalls = "start"
 
-// quickly makes all measurements short, to test the program.
-func quickly(all []site) []site {
+// shorten makes all measurements short, to test the program.
+func shorten(all []site) []site {
 	for _, s := range all {
 		for k := range s.groups {
 			g := &s.groups[k]
@@ -45,8 +45,8 @@ func quickly(all []site) []site {
 	return all
 }
 
-// at measures one repetition at a site.
-func (m *run) at(ctx context.Context, s *site) (err error) {
+// measureSite measures one repetition at a site.
+func (m *run) measureSite(ctx context.Context, s *site) (err error) {
 	if s.hosts > 1 {
 		if err := nethosts.Missing(); err != nil {
 			return fmt.Errorf("hosts cannot be made here: %w", err)
@@ -58,11 +58,11 @@ func (m *run) at(ctx context.Context, s *site) (err error) {
 	}
 	for i := range s.groups {
 		g := &s.groups[i]
-		if g.most > 0 && m.rep > g.most {
+		if g.maxRepeat > 0 && m.rep > g.maxRepeat {
 			continue
 		}
-		for _, who := range m.turn(g.who...) {
-			m.one(ctx, s, g, who)
+		for _, who := range m.order(g.who...) {
+			m.runWithRetry(ctx, s, g, who)
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -71,30 +71,30 @@ func (m *run) at(ctx context.Context, s *site) (err error) {
 	return nil
 }
 
-// one runs one job of one implementation, again if it fails; a second failure is recorded.
-func (m *run) one(ctx context.Context, s *site, g *group, who string) {
+// runWithRetry runs one job of one implementation, again if it fails; a second failure is recorded.
+func (m *run) runWithRetry(ctx context.Context, s *site, g *group, who string) {
 	err := errors.New("not run")
 	for try := 0; try < 2 && err != nil && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; try++ {
-		if g.ops == empty {
+		if g.ops == noCalls {
 			err = m.start(ctx, s, who)
 		} else {
-			err = m.job(ctx, s, who, m.line(s, g, who)...)
+			err = m.job(ctx, s, who, m.commandLine(s, g, who)...)
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		m.failed(s.part+", "+who, err)
+		m.recordFailure(s.part+", "+who, err)
 	}
 }
 
-// line returns the command line of a benchmark.
-func (m *run) line(s *site, g *group, who string) []string {
+// commandLine returns the command line of a benchmark.
+func (m *run) commandLine(s *site, g *group, who string) []string {
 	l := g.load
 	l.check = l.check && m.rep == 1
 	if isPeer(who) {
 		return m.peer(s, who, "perf", l.perf())
 	}
 	more := append(s.ranks(), g.more...)
-	if g.flag != "" && who != self {
+	if g.flag != "" && who != ownChoice {
 		more = append(more, g.flag, who)
 	}
 	return append([]string{m.treerun}, l.bench(more...)...)
@@ -103,14 +103,14 @@ func (m *run) line(s *site, g *group, who string) []string {
 // start measures an empty job from start to finish, in milliseconds.
 func (m *run) start(ctx context.Context, s *site, who string) error {
 	line := m.peer(s, who, "null", nil)
-	if who == self {
+	if who == ownChoice {
 		line = append(append([]string{m.treerun}, s.ranks()...), "--tag-output=false", "--timeout", "120", m.hello)
 	}
-	clock := startWatch()
+	clock := startStopwatch()
 	if _, err := m.output(ctx, s, "cache-open", line...); err != nil {
 		return err
 	}
-	k := key{Part: empty, Who: who, Op: empty, NP: s.np()}
-	m.add(&row{key: k, Rep: m.rep, Figure: clock.seconds() * 1000, Away: clock.away()})
+	k := key{Part: noCalls, Who: who, Op: noCalls, NP: s.np()}
+	m.add(&row{key: k, Rep: m.rep, Figure: clock.seconds() * 1000, Away: clock.otherCores()})
 	return nil
 }

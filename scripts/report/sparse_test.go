@@ -27,7 +27,7 @@ func (v view) Each() []view {
 func (v view) Dense(who string) float64 { return v.Lie("").At(0).Of(who) }
 
 // Peers returns the best time of the MPIs.
-func (v view) Peers() float64 { return v.Lie("").At(0).Least(mpis...).Us }
+func (v view) Peers() float64 { return v.Lie("").At(0).Least(mpiNames...).Us }
 
 // Sparse returns the attributes of the tensors of the first row.
 func (v view) Sparse() *sparse { return v.rowsOf()[0].Sparse }

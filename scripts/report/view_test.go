@@ -73,13 +73,13 @@ func (v view) Of(who string) float64 { return v.By(who).Us() }
 
 // Plans returns the plans of treerun's rows.
 func (v view) Plans() string {
-	v.Who = cmp.Or(v.Who, self)
+	v.Who = cmp.Or(v.Who, ownChoice)
 	return strings.Join(distinct(v.rowsOf(), func(r *row) string { return r.Plan }), ", ")
 }
 
 // Limit returns the median of the least times that treerun bench found possible and printed with its rows.
 func (v view) Limit() float64 {
-	v.Who = cmp.Or(v.Who, self)
+	v.Who = cmp.Or(v.Who, ownChoice)
 	return slices.DeleteFunc(v.rowsOf(), func(r *row) bool { return r.limit() == 0 }).median((*row).limit)
 }
 
@@ -100,7 +100,7 @@ func (v view) Best() best {
 	v.Who = ""
 	var peers []string
 	for _, w := range v.Whose() {
-		if !strings.HasPrefix(w.Who, self) {
+		if !strings.HasPrefix(w.Who, ownChoice) {
 			peers = append(peers, w.Who)
 		}
 	}
