@@ -19,8 +19,8 @@ type call[T collective.Number] struct {
 	input, out cuda.Slice[T] // send and recv on that GPU
 }
 
-// collectiveOf holds the functions that call a collective. The rest of its description is in Collectives.
-type collectiveOf[T collective.Number] struct {
+// collectiveFuncs holds the functions that call a collective. The rest of its description is in Collectives.
+type collectiveFuncs[T collective.Number] struct {
 	run   func(ctx context.Context, k *call[T]) error
 	start func(k *call[T]) (collective.Request, error) // nil: there is no such form
 	// device puts a call into a stream of a GPU.
@@ -28,12 +28,12 @@ type collectiveOf[T collective.Number] struct {
 }
 
 // calls are the collectives by name.
-func calls[T collective.Number]() map[string]collectiveOf[T] {
+func calls[T collective.Number]() map[string]collectiveFuncs[T] {
 	type ctx = context.Context
 	type request = collective.Request
 	op := func(k *call[T]) collective.Op { return k.op }
 	root := func(k *call[T]) int { return k.root }
-	return map[string]collectiveOf[T]{
+	return map[string]collectiveFuncs[T]{
 		"allreduce": withArg(op, collective.AllReduce[T], collective.StartAllReduce[T], collective.AllReduceDevice[T]),
 		"reduce": {
 			func(x ctx, k *call[T]) error { return collective.Reduce(x, k.c, k.send, k.recv, k.op, k.root) },
@@ -75,8 +75,8 @@ func withArg[T collective.Number, A any](arg func(*call[T]) A,
 	run func(ctx context.Context, c *collective.Comm, send, recv []T, arg A) error,
 	start func(c *collective.Comm, send, recv []T, arg A) (collective.Request, error),
 	device func(ctx context.Context, c *collective.Comm, s *cuda.Stream, send, recv cuda.Slice[T], arg A) error,
-) collectiveOf[T] {
-	return collectiveOf[T]{
+) collectiveFuncs[T] {
+	return collectiveFuncs[T]{
 		func(ctx context.Context, k *call[T]) error { return run(ctx, k.c, k.send, k.recv, arg(k)) },
 		func(k *call[T]) (collective.Request, error) { return start(k.c, k.send, k.recv, arg(k)) },
 		func(ctx context.Context, k *call[T]) error { return device(ctx, k.c, k.stream, k.input, k.out, arg(k)) },
@@ -92,7 +92,7 @@ func sendRecv[T collective.Number](ctx context.Context, k *call[T]) error {
 
 // prepared is a case that is ready to be called.
 type prepared[T collective.Number] struct {
-	collectiveOf[T]
+	collectiveFuncs[T]
 	calls    []call[T]            // one, or those that are in flight together
 	requests []collective.Request // of calls
 	spread   *spread              // of a sparse collective, else nil

@@ -159,7 +159,7 @@ func (e *explainer) measureOnce(ctx context.Context, k []Case, o *Options,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	err = rows[float32](ctx, &session{c: c, o: o}, k, func(r *Row) error { row = r; return nil })
+	err = measureRows[float32](ctx, &session{c: c, o: o}, k, func(r *Row) error { row = r; return nil })
 	if err == nil && row.Wrong != nil && *row.Wrong > 0 {
 		err = fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
 	}

@@ -37,7 +37,7 @@ type meter[T collective.Number] struct {
 	*session
 	send, recv []T
 	times      []float64 // seconds of each iteration
-	calls      map[string]collectiveOf[T]
+	calls      map[string]collectiveFuncs[T]
 	gpu        *gpu[T]   // nil where the data are on the host
 	origin     time.Time // reading the clock against it costs one clock read
 }
@@ -107,7 +107,7 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.TimeUs, r.MinUs = us(seconds), us(seconds)
+		r.TimeUs, r.MinUs = microseconds(seconds), microseconds(seconds)
 	} else {
 		if err := m.oneByOne(ctx, run, iters); err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 	case m.gpu != nil:
 		r.Memory = "device"
 	}
-	rate(r, k, floor)
+	addRates(r, k, floor)
 	if run.spread == nil {
 		m.addPlan(r, k)
 	} else if err := m.addSparse(ctx, r, k, run.spread); err != nil {
@@ -134,7 +134,7 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 
 // prepare lays out the buffers of a case.
 func (m *meter[T]) prepare(k *Case) *prepared[T] {
-	r := &prepared[T]{collectiveOf: m.calls[k.Name], calls: make([]call[T], k.Calls),
+	r := &prepared[T]{collectiveFuncs: m.calls[k.Name], calls: make([]call[T], k.Calls),
 		requests: make([]collective.Request, k.Calls)}
 	if k.Sparse {
 		r.spread = newSpread(k, m.o, m.c.Size())
@@ -293,18 +293,19 @@ func summarize(r *Row, seconds []float64) {
 	slices.Sort(seconds)
 	n := len(seconds)
 	at := func(share float64) float64 { // the least that this share of them does not exceed
-		return us(seconds[max(0, int(math.Ceil(share*float64(n)))-1)])
+		return microseconds(seconds[max(0, int(math.Ceil(share*float64(n)))-1)])
 	}
-	r.TimeUs = us((seconds[n/2] + seconds[(n-1)/2]) / 2)
-	r.MinUs, r.P50Us, r.P90Us, r.P99Us, r.MaxUs = us(seconds[0]), r.TimeUs, at(0.9), at(0.99), us(seconds[n-1])
+	r.TimeUs = microseconds((seconds[n/2] + seconds[(n-1)/2]) / 2)
+	r.MinUs, r.MaxUs = microseconds(seconds[0]), microseconds(seconds[n-1])
+	r.P50Us, r.P90Us, r.P99Us = r.TimeUs, at(0.9), at(0.99)
 }
 
-// us turns seconds into microseconds, to a tenth of a nanosecond.
-func us(seconds float64) float64 { return math.Round(seconds*1e10) / 1e4 }
+// microseconds turns seconds into microseconds, to a tenth of a nanosecond.
+func microseconds(seconds float64) float64 { return math.Round(seconds*1e10) / 1e4 }
 
-// rate adds the values that follow from the time.
-func rate(r *Row, k *Case, floorSeconds float64) {
-	r.FloorUs = us(floorSeconds)
+// addRates adds the values that follow from the time.
+func addRates(r *Row, k *Case, floorSeconds float64) {
+	r.FloorUs = microseconds(floorSeconds)
 	if r.TimeUs > 0 { // the clock may be too coarse to see one rank's work
 		r.AlgbwGBs = math.Round(float64(r.Bytes)*float64(r.InFlight)/r.TimeUs*1e3) / 1e6
 		r.BusbwGBs = k.Bus(r.AlgbwGBs, r.NP)
@@ -334,9 +335,9 @@ func (m *meter[T]) addPlan(r *Row, k *Case) {
 
 // fitIterations returns how many of want iterations of the given seconds fit into the budget: at least least, but never
 // more than want.
-func fitIterations(want, lowest int, budget, seconds float64) int {
+func fitIterations(want, minimum int, budget, seconds float64) int {
 	if budget <= 0 || seconds <= 0 || float64(want)*seconds <= budget {
 		return want
 	}
-	return min(want, max(lowest, int(budget/seconds)))
+	return min(want, max(minimum, int(budget/seconds)))
 }

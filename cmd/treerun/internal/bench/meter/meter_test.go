@@ -119,7 +119,7 @@ func TestWrong(t *testing.T) {
 			return err
 		}
 		good := m.calls["allreduce"]
-		m.calls["allreduce"] = collectiveOf[float32]{run: func(ctx context.Context, k *call[float32]) error {
+		m.calls["allreduce"] = collectiveFuncs[float32]{run: func(ctx context.Context, k *call[float32]) error {
 			err := good.run(ctx, k)
 			if c.Rank() == 1 {
 				k.recv[17]++

@@ -54,8 +54,8 @@ const (
 	CUDA = "cuda"
 )
 
-// raw holds the values of flags from which Options are made.
-type raw struct {
+// flagValues holds the values of flags from which Options are made.
+type flagValues struct {
 	collectives, types, ops []string
 	inPlace                 string
 	densities               []string
@@ -72,9 +72,9 @@ var passes = map[string][]bool{"yes": {true}, "no": {false}, "both": {false, tru
 var othersFlags string
 
 // newOptions returns the options with their defaults, and their flags.
-func newOptions() (*Options, *raw) {
+func newOptions() (*Options, *flagValues) {
 	o := &Options{Sweep: Sweep{Begin: 8, End: 256 << 20}, Iterations: 20, Warmup: 5, BlockSize: 256, Device: CPU}
-	r := &raw{inPlace: "both", check: 1}
+	r := &flagValues{inPlace: "both", check: 1}
 	collectives, types := names(CPU)
 	f := cmdline.NewFlags("treerun bench", &o.Help)
 	f.VarP(cmdline.Ranks(&o.Ranks), "np", "n",
@@ -180,7 +180,7 @@ func joinInPlace(args []string) []string {
 }
 
 // parseLists reads the lists.
-func (o *Options) parseLists(r *raw) (err error) {
+func (o *Options) parseLists(r *flagValues) (err error) {
 	collectives, known := names(o.Device)
 	if o.Collectives, err = parseNames("--collective", r.collectives, collectives); err != nil {
 		return err

@@ -102,7 +102,7 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 		for n < len(cases) && cases[n].Type == cases[0].Type {
 			n++
 		}
-		if err := rowsOf[cases[0].Type.Name](ctx, s, cases[:n], emit); err != nil {
+		if err := measureByType[cases[0].Type.Name](ctx, s, cases[:n], emit); err != nil {
 			return err
 		}
 		debug.FreeOSMemory() // the next type has buffers of its own
@@ -111,15 +111,17 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 	return nil
 }
 
-// rowsOf measures cases that have the same type, by its name.
-var rowsOf = map[string]func(context.Context, *session, []Case, func(*Row) error) error{
-	"int8": rows[int8], "uint8": rows[uint8], NoType.Name: rows[uint8], "int16": rows[int16],
-	"uint16": rows[uint16], "int32": rows[int32],
-	"uint32": rows[uint32], "int64": rows[int64], "uint64": rows[uint64], "float16": rows[collective.Float16],
-	"bfloat16": rows[collective.BFloat16], "float32": rows[float32], "float64": rows[float64],
+// measureByType measures cases that have the same type, by its name.
+var measureByType = map[string]func(context.Context, *session, []Case, func(*Row) error) error{
+	"int8": measureRows[int8], "uint8": measureRows[uint8], NoType.Name: measureRows[uint8],
+	"int16": measureRows[int16], "uint16": measureRows[uint16], "int32": measureRows[int32], "uint32": measureRows[uint32],
+	"int64": measureRows[int64], "uint64": measureRows[uint64], "float32": measureRows[float32],
+	"float64": measureRows[float64], "float16": measureRows[collective.Float16],
+	"bfloat16": measureRows[collective.BFloat16],
 }
 
-func rows[T collective.Number](ctx context.Context, s *session, cases []Case, emit func(*Row) error) (err error) {
+func measureRows[T collective.Number](ctx context.Context, s *session, cases []Case,
+	emit func(*Row) error) (err error) {
 	m, err := newMeter[T](s, cases)
 	if err != nil {
 		return fmt.Errorf("rank %d: buffers of %s: %w", s.c.Rank(), cases[0].Type.Name, err)

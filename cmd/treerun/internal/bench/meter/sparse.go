@@ -80,18 +80,18 @@ func (s *spread) bounds(b int) (from, to int) { return b * s.block, min((b+1)*s.
 
 // sparseCalls returns the functions that call a sparse AllReduce, which takes some of the types; Cases has it with no
 // other.
-func sparseCalls[T collective.Number]() collectiveOf[T] {
+func sparseCalls[T collective.Number]() collectiveFuncs[T] {
 	for _, calls := range []any{sparseCallsOf[int32](), sparseCallsOf[int64](), sparseCallsOf[float32](),
 		sparseCallsOf[float64](), sparseCallsOf[collective.Float16](), sparseCallsOf[collective.BFloat16]()} {
-		if x, ok := calls.(collectiveOf[T]); ok {
+		if x, ok := calls.(collectiveFuncs[T]); ok {
 			return x
 		}
 	}
-	return collectiveOf[T]{}
+	return collectiveFuncs[T]{}
 }
 
-func sparseCallsOf[T sparse.Number]() collectiveOf[T] {
-	return collectiveOf[T]{
+func sparseCallsOf[T sparse.Number]() collectiveFuncs[T] {
+	return collectiveFuncs[T]{
 		run: func(ctx context.Context, k *call[T]) error {
 			return k.spread.record(sparse.AllReduce(ctx, k.c, k.send, k.recv, k.op, k.spread.options...))
 		},

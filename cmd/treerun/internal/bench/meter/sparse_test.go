@@ -94,7 +94,7 @@ func TestSparseRows(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			m.calls["sparse-allreduce"] = collectiveOf[float32]{run: func(ctx context.Context, k *call[float32]) error {
+			m.calls["sparse-allreduce"] = collectiveFuncs[float32]{run: func(ctx context.Context, k *call[float32]) error {
 				err := sparseCalls[float32]().run(ctx, k)
 				k.recv[at]++
 				return err
