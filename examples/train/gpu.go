@@ -184,14 +184,15 @@ func (l *gpuLearner) begin(ctx context.Context, order []int, rate float32) error
 // forward computes the scores of images of order, from number first on.
 func (l *gpuLearner) forward(set deviceSet, first, rows int) {
 	l.launch("train_images", rows*set.width, addr(set.pixels.Addr()), addr(set.labels.Addr()), addr(l.order.Addr()),
-		addr(l.layers[0].in), addr(l.labels.Addr()), uint64(first), uint64(rows), uint64(set.width), floatArg(set.scale))
+		addr(l.layers[0].in), addr(l.labels.Addr()), uint64(first), uint64(rows), uint64(set.width),
+		floatArg(set.scale))
 	for i, y := range l.layers {
 		relu := uint64(1)
 		if i == len(l.layers)-1 {
 			relu = 0
 		}
-		l.launch("train_forward", rows*y.outputs, addr(y.in), addr(y.weight), addr(y.out), uint64(rows), uint64(y.inputs),
-			uint64(y.outputs), relu)
+		l.launch("train_forward", rows*y.outputs, addr(y.in), addr(y.weight), addr(y.out), uint64(rows),
+			uint64(y.inputs), uint64(y.outputs), relu)
 	}
 }
 
