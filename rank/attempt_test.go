@@ -28,7 +28,7 @@ func TestRankOfAnEarlierAttempt(t *testing.T) {
 		}
 	})
 	defer old.close()
-	old.worlds[0].shut() // as if killed; rank 1 is slow to learn of it
+	old.worlds[0].release() // as if killed; rank 1 is slow to learn of it
 
 	j := newTestJob(t, size)
 	j.id, j.secret = old.id, old.secret

@@ -25,7 +25,7 @@ func (cfg *config) countHosts(m *members) {
 	}
 	ids := make([]string, cfg.Size)
 	for r := range ids {
-		ids[r] = m.of(r).Host
+		ids[r] = m.entry(r).Host
 	}
 	var before, all int
 	cfg.Hosts, before, all = numberHosts(ids, cfg.Rank)

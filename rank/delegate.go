@@ -31,7 +31,7 @@ func (m *members) GetBroadcasts(int, int) [][]byte { return nil }
 func (m *members) LocalState(bool) []byte {
 	all := more{}
 	for _, r := range m.ranks(func(r *member) bool { return r.joined() && len(r.more) > 0 }) {
-		all[r] = m.of(r).more
+		all[r] = m.entry(r).more
 	}
 	if len(all) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (m *members) countJoined() {
 func (m *members) NotifyAlive(n *memberlist.Node) error {
 	rank, err := strconv.Atoi(n.Name)
 	known := err == nil && rank >= 0 && rank < m.self.Size && n.Name == strconv.Itoa(rank) && len(n.Meta) > 0
-	if known && bytes.Equal(m.of(rank).encoded, n.Meta) {
+	if known && bytes.Equal(m.entry(rank).encoded, n.Meta) {
 		return nil
 	}
 	t, err := decodeMeta(n.Meta)
@@ -100,6 +100,6 @@ func (m *members) NotifyConflict(existing, other *memberlist.Node) {
 		m.giveUp(fmt.Errorf("the process at %s is rank %d, too", other.Address(), m.self.Rank))
 		return
 	}
-	m.log.Warn("treerun: a second process says that it is a rank that has joined; it is ignored",
+	m.log.Warn("treerun: a second process claims the number of a rank that has joined; it is ignored",
 		"rank", existing.Name, "first", existing.Address(), "second", other.Address())
 }

@@ -11,7 +11,7 @@ import (
 func TestFailureIsTheBetterReason(t *testing.T) {
 	j := newTestJob(t, 2).start()
 	w := j.worlds[0]
-	w.mesh.Fail(1, "was killed by SIGKILL")
+	w.mesh.MarkFailed(1, "was killed by SIGKILL")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := w.AllGather(ctx, []byte("blob"))

@@ -243,9 +243,9 @@ func (j *testJob) seedConfig(rank int, seed string) *config {
 
 // kill ends w without a notice.
 func (w *World) kill() {
-	w.mesh.Closing()
-	w.shut()
+	w.mesh.MarkClosing()
+	w.release()
 }
 
 // address returns the first address at which the rank that m belongs to would look for another.
-func (m *members) address(rank int) string { return m.where(rank)[0].String() }
+func (m *members) address(rank int) string { return m.addresses(rank)[0].String() }

@@ -47,7 +47,7 @@ func TestSilentHostIsLost(t *testing.T) {
 	for r, w := range j.worlds[:4] {
 		inTime(t, func() { <-w.Failed() })
 		lost, err := w.Failure()
-		if lost < 4 || !errors.Is(err, ErrFailed) || !strings.HasPrefix(err.Error(), "gave no sign of life on host c for ") {
+		if lost < 4 || !errors.Is(err, ErrFailed) || !strings.HasPrefix(err.Error(), "on host c has sent nothing to rank ") {
 			t.Errorf("rank %d: rank %d failed: %v", r, lost, err)
 		}
 	}

@@ -71,8 +71,8 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 		err = w.assemble(ctx)
 	}
 	if err != nil {
-		w.mesh.Closing()
-		w.shut()
+		w.mesh.MarkClosing()
+		w.release()
 		return nil, w.fault("Init", err)
 	}
 	return w, nil
@@ -90,7 +90,7 @@ func (w *World) assemble(ctx context.Context) error {
 		}
 		w.meeting.wg.Go(func() { w.mesh.Watch(ctx, giveUp, 0) })
 		w.members.giveUp = func(err error) { giveUp(&exchange.Fault{Rank: -1, Err: err}) }
-		if err := w.meeting.meet(ctx); err != nil {
+		if err := w.meeting.connect(ctx); err != nil {
 			return err
 		}
 	case w.cfg.Hosts == nil:

@@ -52,7 +52,7 @@ func (l *launcher) read() {
 			return
 		}
 		if err != nil {
-			l.gone(err)
+			l.onClosed(err)
 			return
 		}
 		switch m.Kind {
@@ -62,25 +62,25 @@ func (l *launcher) read() {
 			default: // received before
 			}
 		case job.Exited:
-			l.exited(m)
+			l.onExited(m)
 		}
 	}
 }
 
-// gone handles the end of the launcher, or of the protocol with it.
-func (l *launcher) gone(err error) {
+// onClosed handles the end of the launcher, or of the protocol with it.
+func (l *launcher) onClosed(err error) {
 	var sys *net.OpError
 	if err != io.EOF && !errors.As(err, &sys) {
-		l.mesh.Fail(-1, "protocol error of the launcher: "+err.Error())
+		l.mesh.MarkFailed(-1, "protocol error of the launcher: "+err.Error())
 		return
 	}
-	l.mesh.Fail(-1, "the launcher is gone")
+	l.mesh.MarkFailed(-1, "the launcher is gone")
 	if act := l.cfg.launcherGone; act != nil {
 		act(err)
 		return
 	}
-	// No other process would end this one otherwise, nor its children, when it leads its process group, as every rank does
-	// that the launcher started itself.
+	// No other process would end this one otherwise, nor its children, when it leads its process group, as every
+	// rank does that the launcher started itself.
 	if pid := os.Getpid(); syscall.Getpgrp() == pid {
 		syscall.Kill(-pid, syscall.SIGKILL)
 	}
@@ -88,20 +88,20 @@ func (l *launcher) gone(err error) {
 	os.Exit(1)
 }
 
-// exited notes how a rank ended. The launcher notifies every rank, so that nothing needs to be passed on.
-func (l *launcher) exited(m *job.Message) {
+// onExited notes how a rank ended. The launcher notifies every rank, so that nothing needs to be passed on.
+func (l *launcher) onExited(m *job.Message) {
 	if m.Rank == l.cfg.Rank || m.Rank >= l.cfg.Size {
 		return
 	}
 	if m.Closed && m.Signal == 0 && m.Code == 0 {
-		l.mesh.Ended(m.Rank)
+		l.mesh.MarkEnded(m.Rank)
 		return
 	}
-	what := describeExit(m, l.members.of(m.Rank).port != 0)
+	what := describeExit(m, l.members.entry(m.Rank).port != 0)
 	if !m.Lost { // else it names the host
 		what += l.members.onHost(m.Rank)
 	}
-	l.mesh.Fail(m.Rank, what)
+	l.mesh.MarkFailed(m.Rank, what)
 }
 
 // describeExit describes in words how a rank ended.
@@ -156,7 +156,7 @@ func (l *launcher) write(m *job.Message) error {
 	l.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	m.Rank, m.PID = l.cfg.Rank, os.Getpid()
 	if err := job.WriteMessage(l.conn, m); err != nil {
-		return &Error{Self: l.cfg.Rank, Rank: -1, Op: "telling the launcher", Err: err}
+		return &Error{Self: l.cfg.Rank, Rank: -1, Op: "sending to the launcher", Err: err}
 	}
 	return nil
 }

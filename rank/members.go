@@ -27,8 +27,8 @@ type member struct {
 	more    []netip.Addr   // that it offers in addition to those in meta, once received
 	port    uint16         // at which it listens; 0: it has not joined
 	route   netip.AddrPort // where it was reached; not valid: not reached yet
-	from    netip.Addr     // where it last came from; not valid: it did not
-	failing error          // why it could not be reached at the latest attempt
+	source  netip.Addr     // where it last came from; not valid: it did not
+	dialErr error          // why it could not be reached at the latest attempt
 }
 
 // joined reports whether all addresses that a rank offers are known.
@@ -87,8 +87,8 @@ func (m *members) open(s *streams, n *network, cfg *config) error {
 	c.Delegate, c.Alive, c.Conflict = m, m, m
 	c.EnableCompression = false
 	c.RequireNodeNames = true
-	// memberlist starts nothing by itself: ranks join by exchanging lists, and the mesh (package exchange) detects lost
-	// ranks.
+	// memberlist starts nothing by itself: ranks join by exchanging lists, and the mesh (package exchange) detects
+	// lost ranks.
 	c.GossipInterval, c.ProbeInterval, c.PushPullInterval = 0, 0, 0
 	c.TCPTimeout = 2 * time.Second
 	c.Logger = log.New(io.Discard, "", 0)
@@ -118,7 +118,7 @@ func (m *members) offer(all []netip.Addr) {
 
 // join exchanges the list with a rank, and reports whether that succeeded.
 func (m *members) join(rank int) bool {
-	at := m.where(rank)
+	at := m.addresses(rank)
 	if len(at) == 0 {
 		return false
 	}
@@ -131,8 +131,8 @@ func (m *members) join(rank int) bool {
 	return err == nil
 }
 
-// of returns the entry of a rank.
-func (m *members) of(rank int) member {
+// entry returns the entry of a rank.
+func (m *members) entry(rank int) member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.table[rank]
@@ -153,12 +153,12 @@ func (m *members) ranks(holds func(r *member) bool) (list []int) {
 // absent returns the ranks that have not joined.
 func (m *members) absent() []int { return m.ranks(func(r *member) bool { return !r.joined() }) }
 
-// failed returns the ranks that were not reached at the latest attempt.
-func (m *members) failed() []int { return m.ranks(func(r *member) bool { return r.failing != nil }) }
+// unreached returns the ranks that were not reached at the latest attempt.
+func (m *members) unreached() []int { return m.ranks(func(r *member) bool { return r.dialErr != nil }) }
 
 // elsewhere reports whether a rank has joined on another host than this one.
 func (m *members) elsewhere(rank int) bool {
-	host := m.of(rank).Host
+	host := m.entry(rank).Host
 	return host != "" && host != m.self.Host
 }
 
@@ -172,12 +172,12 @@ func (m *members) hostName(rank int) string {
 	if rank == m.self.Rank {
 		return m.host
 	}
-	return m.of(rank).Name
+	return m.entry(rank).Name
 }
 
 // onHost returns " on host c", for messages about a rank, where ranks are on several hosts.
 func (m *members) onHost(rank int) string {
-	if name := m.of(rank).Name; name != "" && m.severalHosts() {
+	if name := m.entry(rank).Name; name != "" && m.severalHosts() {
 		return " on host " + name
 	}
 	return ""
@@ -188,23 +188,23 @@ func (m *members) process(rank int) (pid int, s job.ProcState) {
 	if rank == m.self.Rank || rank < 0 || rank >= m.self.Size {
 		return 0, job.ProcState{}
 	}
-	r := m.of(rank)
+	r := m.entry(rank)
 	if r.Host != m.self.Host || r.Space == 0 || r.Space != m.self.Space {
 		return 0, job.ProcState{} // on another host, or its number means nothing here
 	}
 	return r.PID, job.ReadProc(r.PID)
 }
 
-// where returns the addresses at which a rank may listen: where it was reached before, where it came from, then the
+// addresses returns the addresses at which a rank may listen: where it was reached before, where it came from, then the
 // others that it offers; before it has joined, those that rank 0 is expected to have. An address that this host has,
 // too, leads back to this host: it comes last where the rank's host is not known, and is left out where it is another.
-func (m *members) where(rank int) []netip.AddrPort {
-	r, elsewhere := m.of(rank), m.elsewhere(rank)
+func (m *members) addresses(rank int) []netip.AddrPort {
+	r, elsewhere := m.entry(rank), m.elsewhere(rank)
 	all := slices.DeleteFunc(r.offered(), func(at netip.AddrPort) bool {
 		return at == r.route || elsewhere && slices.Contains(m.own, at.Addr())
 	})
-	if i := slices.IndexFunc(all, func(at netip.AddrPort) bool { return at.Addr() == r.from }); i >= 0 {
-		all = slices.Insert(slices.Delete(all, i, i+1), 0, netip.AddrPortFrom(r.from, r.port))
+	if i := slices.IndexFunc(all, func(at netip.AddrPort) bool { return at.Addr() == r.source }); i >= 0 {
+		all = slices.Insert(slices.Delete(all, i, i+1), 0, netip.AddrPortFrom(r.source, r.port))
 	}
 	if r.route.IsValid() {
 		all = slices.Insert(all, 0, r.route)
@@ -241,30 +241,30 @@ func reachable(all []netip.AddrPort, zones []string) (list []netip.AddrPort) {
 // reach opens a connection to a rank, and records where it was reached, or why not.
 func (m *members) reach(ctx context.Context, to int, ch channel) (net.Conn, error) {
 	m.dialed.Add(1)
-	conn, err := m.auth.dial(ctx, m.where(to), to, ch)
+	conn, err := m.auth.dial(ctx, m.addresses(to), to, ch)
 	m.mu.Lock()
 	r := &m.table[to]
 	switch {
-	case err != nil && (ctx.Err() == nil || r.failing == nil): // else the time was up too early to learn anything
-		r.failing = err
+	case err != nil && (ctx.Err() == nil || r.dialErr == nil): // else the time was up too early to learn anything
+		r.dialErr = err
 	case err == nil:
-		r.failing = nil
+		r.dialErr = nil
 		at := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
 		r.route = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	}
 	m.mu.Unlock()
-	if u := netconn.Unreached(err); u != nil && u.AllSay(netconn.ErrKey) {
+	if u := netconn.Unreached(err); u != nil && u.AllFailedWith(netconn.ErrKey) {
 		m.giveUp(fmt.Errorf("the process at %s %w: it belongs to another job or epoch, or its key file differs",
 			u.Attempts[0].At, ErrKey))
 	}
 	return conn, err
 }
 
-// came records where a rank came from.
-func (m *members) came(rank int, from net.Addr) {
+// noteSource records where a rank came from.
+func (m *members) noteSource(rank int, from net.Addr) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rank < len(m.table) {
-		m.table[rank].from = from.(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
+		m.table[rank].source = from.(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
 	}
 }

@@ -84,7 +84,7 @@ func decodeMeta(b []byte) (m meta, err error) {
 
 func checkAddrs(all []netip.Addr) error {
 	if slices.ContainsFunc(all, func(a netip.Addr) bool { return !netconn.Usable(a) }) {
-		return errors.New("addresses that make no sense")
+		return errors.New("invalid addresses")
 	}
 	return nil
 }

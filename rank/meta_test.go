@@ -32,24 +32,24 @@ func goodMeta() meta {
 
 func TestMetadataThatCannotBeUsedIsRefused(t *testing.T) {
 	for want, spoil := range map[string]func(m *meta){
-		"version 7":          func(m *meta) { m.Version = 7 },
-		"rank 4 of 4":        func(m *meta) { m.Rank, m.Size = 4, 4 },
-		"rank -1 of 4":       func(m *meta) { m.Rank, m.Size = -1, 4 },
-		"rank 0 of 0":        func(m *meta) { m.Rank, m.Size = 0, 0 },
-		"rank 0 of 65537":    func(m *meta) { m.Rank, m.Size = 0, 65537 },
-		"identity of 0 ":     func(m *meta) { m.Host = "" },
-		"identity of 65 ":    func(m *meta) { m.Host += "h" },
-		"host name of 0 ":    func(m *meta) { m.Name = "" },
-		"host name of 65 ":   func(m *meta) { m.Name += "n" },
-		"at most 512 are ":   func(m *meta) { m.Host = strings.Repeat("h", 600) },
-		"process -1":         func(m *meta) { m.PID = -1 },
-		"0 addresses":        func(m *meta) { m.Addrs = nil },
-		"17 addresses":       func(m *meta) { m.Addrs = append(m.Addrs, m.Addrs[0]) },
-		"49 more addresses":  func(m *meta) { m.More = 49 },
-		"-1 more addresses":  func(m *meta) { m.More = -1 },
-		"make no sense":      func(m *meta) { m.Addrs[0] = netip.IPv4Unspecified() },
-		"that make no sense": func(m *meta) { m.Addrs[0] = netip.Addr{} },
-		"addresses that":     func(m *meta) { m.Addrs[1] = netip.MustParseAddr("fe80::1%eth0") },
+		"version 7":         func(m *meta) { m.Version = 7 },
+		"rank 4 of 4":       func(m *meta) { m.Rank, m.Size = 4, 4 },
+		"rank -1 of 4":      func(m *meta) { m.Rank, m.Size = -1, 4 },
+		"rank 0 of 0":       func(m *meta) { m.Rank, m.Size = 0, 0 },
+		"rank 0 of 65537":   func(m *meta) { m.Rank, m.Size = 0, 65537 },
+		"identity of 0 ":    func(m *meta) { m.Host = "" },
+		"identity of 65 ":   func(m *meta) { m.Host += "h" },
+		"host name of 0 ":   func(m *meta) { m.Name = "" },
+		"host name of 65 ":  func(m *meta) { m.Name += "n" },
+		"at most 512 are ":  func(m *meta) { m.Host = strings.Repeat("h", 600) },
+		"process -1":        func(m *meta) { m.PID = -1 },
+		"0 addresses":       func(m *meta) { m.Addrs = nil },
+		"17 addresses":      func(m *meta) { m.Addrs = append(m.Addrs, m.Addrs[0]) },
+		"49 more addresses": func(m *meta) { m.More = 49 },
+		"-1 more addresses": func(m *meta) { m.More = -1 },
+		"invalid":           func(m *meta) { m.Addrs[0] = netip.IPv4Unspecified() },
+		"invalid addresses": func(m *meta) { m.Addrs[0] = netip.Addr{} },
+		"invalid address":   func(m *meta) { m.Addrs[1] = netip.MustParseAddr("fe80::1%eth0") },
 	} {
 		m := goodMeta()
 		spoil(&m)
@@ -127,7 +127,7 @@ func TestMoreAddresses(t *testing.T) {
 		swap := func(to, from int) {
 			state := all[from].LocalState(true)
 			for r := range size {
-				if all[from].of(r).port != 0 {
+				if all[from].entry(r).port != 0 {
 					if err := all[to].NotifyAlive(nodes[r]); err != nil {
 						t.Fatal(err)
 					}
@@ -152,7 +152,7 @@ func TestMoreAddresses(t *testing.T) {
 				for _, a := range manyAddrs(to%3, counts[to%3]) {
 					want = append(want, netip.AddrPortFrom(a, 7))
 				}
-				if got := all[r].where(to); !slices.Equal(got, want) {
+				if got := all[r].addresses(to); !slices.Equal(got, want) {
 					t.Fatalf("rank %d looks for rank %d at %v, want %v", r, to, got, want)
 				}
 			}
@@ -173,14 +173,14 @@ func TestWhereBothHostsAre(t *testing.T) {
 		options: options{log: slog.Default()}, hostID: "b"}, nil)
 	m.own = []netip.Addr{netip.MustParseAddr("192.168.100.1"), netip.MustParseAddr("10.0.0.2")}
 	m.seeds = ports("192.168.100.1", "10.0.0.1")
-	if got := m.where(0); !slices.Equal(got, ports("10.0.0.1", "192.168.100.1")) {
+	if got := m.addresses(0); !slices.Equal(got, ports("10.0.0.1", "192.168.100.1")) {
 		t.Errorf("before rank 0 has joined: %v", got)
 	}
 	for host, want := range map[string][]netip.AddrPort{
 		"a": ports("10.0.0.1"), "b": ports("192.168.100.1", "10.0.0.1"),
 	} {
 		m.table[0] = member{port: 7, meta: meta{Host: host, Addrs: []netip.Addr{m.own[0], netip.MustParseAddr("10.0.0.1")}}}
-		if got := m.where(0); !slices.Equal(got, want) {
+		if got := m.addresses(0); !slices.Equal(got, want) {
 			t.Errorf("rank 0 on host %s, this one is b: %v", host, got)
 		}
 	}

@@ -20,14 +20,14 @@ import (
 
 // network holds where a rank listens, and which addresses it offers to others.
 type network struct {
-	listen  netip.Addr       // unspecified: at all addresses
-	port    int              // 0: any
-	taken   int              // by rank 0, on this host; 0: none
-	seeds   []netip.AddrPort // of the seed
-	offered []iface.Address  // best first
-	left    []iface.Address
-	only    bool     // calls are taken at addresses that are offered only
-	zones   []string // devices with an address of one link
+	listen      netip.Addr       // unspecified: at all addresses
+	port        int              // 0: any
+	seedPort    int              // by rank 0, on this host; 0: none
+	seeds       []netip.AddrPort // of the seed
+	offered     []iface.Address  // best first
+	left        []iface.Address
+	offeredOnly bool     // calls are taken at addresses that are offered only
+	zones       []string // devices with an address of one link
 }
 
 var (
@@ -53,7 +53,7 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	}
 	if len(n.seeds) > 0 && cfg.SeedIsLoopback() {
 		n.useLoopback(n.seeds[0].Addr())
-		n.keepSeedFree()
+		n.avoidSeedPort()
 		return n, nil
 	}
 	devices, err := iface.Read()
@@ -75,8 +75,8 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 		}
 	}
 	n.listen = netip.IPv6Unspecified() // IPv4, too
-	n.keepSeedFree()
-	if n.only = cfg.parsed.Iface.String() != ""; !n.only {
+	n.avoidSeedPort()
+	if n.offeredOnly = cfg.parsed.Iface.String() != ""; !n.offeredOnly {
 		for _, seed := range n.seeds { // nothing is sent
 			if ip, err := sourceTowards(seed); err == nil {
 				n.putFirst(ip, "on the way to the seed address")
@@ -91,7 +91,7 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 // hosts could reach. Addresses that the choice names are accepted as they are.
 func (n *network) reachesOthers(cfg *config) error {
 	spec := cfg.parsed.Iface
-	if !cfg.SeveralHosts() || spec.String() == "" || spec.Asks() {
+	if !cfg.SeveralHosts() || spec.String() == "" || spec.Selects() {
 		return nil
 	}
 	for _, a := range n.offered {
@@ -100,15 +100,15 @@ func (n *network) reachesOthers(cfg *config) error {
 		}
 	}
 	return fmt.Errorf("%s %s leaves no address of host %s that other hosts can reach, but %s; left out are %s (hint: "+
-		"who knows better names the device to use, as in eth1 or =eth1)",
+		"name the device to use, as in eth1 or =eth1)",
 		cfg.Source(environ.SettingIface), spec, cfg.Host, numbers.Join(n.offered, ", "), numbers.Join(n.left, ", "))
 }
 
-// keepSeedFree keeps this rank off rank 0's port, if both are on one host.
-func (n *network) keepSeedFree() {
+// avoidSeedPort keeps this rank off rank 0's port, if both are on one host.
+func (n *network) avoidSeedPort() {
 	for _, s := range n.seeds {
 		if n.port == 0 && (s.Addr().IsLoopback() || n.device(s.Addr()) != "") {
-			n.taken = int(s.Port())
+			n.seedPort = int(s.Port())
 		}
 	}
 }
@@ -198,11 +198,11 @@ func (n *network) putFirst(ip netip.Addr, why string) {
 	}
 }
 
-// takes reports whether a call that came to a local address is accepted: where the user has named the network, one to
+// accepts reports whether a call that came to a local address is accepted: where the user has named the network, one to
 // an address that is offered, the seed's or the loopback's.
-func (n *network) takes(local netip.Addr) bool {
+func (n *network) accepts(local netip.Addr) bool {
 	local = local.Unmap().WithZone("")
-	return !n.only || local.IsLoopback() ||
+	return !n.offeredOnly || local.IsLoopback() ||
 		slices.ContainsFunc(n.offered, func(a iface.Address) bool { return a.IP.WithZone("") == local }) ||
 		slices.ContainsFunc(n.seeds, func(s netip.AddrPort) bool { return s.Addr().WithZone("") == local })
 }

@@ -40,15 +40,15 @@ func TestCallsAreTakenOnOfferedAddressesOnly(t *testing.T) {
 		offered: []iface.Address{{IP: ip("10.0.0.1")}, {IP: ip("fe80::1%eth0")}},
 		seeds:   []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:7000")},
 	}
-	if !n.takes(ip("10.9.9.9")) {
+	if !n.accepts(ip("10.9.9.9")) {
 		t.Error("without --iface a call is refused")
 	}
-	n.only = true
+	n.offeredOnly = true
 	for at, want := range map[string]bool{
 		"10.0.0.1": true, "::ffff:10.0.0.1": true, "fe80::1%eth0": true, "192.0.2.1": true, "127.0.0.1": true, "::1": true,
 		"10.9.9.9": false, "fd00::1": false,
 	} {
-		if n.takes(ip(at)) != want {
+		if n.accepts(ip(at)) != want {
 			t.Errorf("a call at %s: %v, want %v", at, !want, want)
 		}
 	}
@@ -96,8 +96,8 @@ func TestSeedsPortIsKeptFree(t *testing.T) {
 	for seed, want := range map[string]int{"10.0.0.1:7000": 7000, "127.0.0.1:7000": 7000, "10.0.0.2:7000": 0} {
 		n := &network{offered: []iface.Address{{IP: ip("10.0.0.1"), Device: "eth0"}},
 			seeds: []netip.AddrPort{netip.MustParseAddrPort(seed)}}
-		if n.keepSeedFree(); n.taken != want {
-			t.Errorf("seed %s: port %d is kept free, want %d", seed, n.taken, want)
+		if n.avoidSeedPort(); n.seedPort != want {
+			t.Errorf("seed %s: port %d is kept free, want %d", seed, n.seedPort, want)
 		}
 	}
 }

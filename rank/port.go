@@ -22,7 +22,7 @@ type port struct {
 	queries  *queries
 	streams  *streams
 	acceptor *netconn.Acceptor
-	taken    atomic.Int64 // connections that the acceptor let in
+	accepted atomic.Int64 // connections that the acceptor let in
 }
 
 // maxWaiting is the maximum number of connections whose proof is under way.
@@ -37,7 +37,7 @@ func (p *port) open(ctx context.Context, cfg *config) error {
 	if p.net, err = findNetwork(ctx, cfg); err != nil {
 		return err
 	}
-	ln, err := listen(p.net.listen, p.net.port, cfg.parsed.Ports, cfg.LocalRank, p.net.taken)
+	ln, err := listen(p.net.listen, p.net.port, cfg.parsed.Ports, cfg.LocalRank, p.net.seedPort)
 	if err != nil {
 		e := &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
 		if p.net.port != 0 {
@@ -83,7 +83,7 @@ func (p *port) logAddresses(cfg *config) {
 func (p *port) prove(conn net.Conn) (enter func(), err error) {
 	if at, is := conn.LocalAddr().(*net.TCPAddr); !is {
 		return nil, netconn.ErrNoName
-	} else if !p.net.takes(at.AddrPort().Addr()) {
+	} else if !p.net.accepts(at.AddrPort().Addr()) {
 		return func() { conn.Close() }, nil
 	}
 	c, err := p.auth.accept(conn)
@@ -97,8 +97,8 @@ func (p *port) admit(c *netconn.Conn) {
 		conn.Close() // the peer will try again
 		return
 	}
-	p.taken.Add(1)
-	p.members.came(c.Peer(), conn.RemoteAddr())
+	p.accepted.Add(1)
+	p.members.noteSource(c.Peer(), conn.RemoteAddr())
 	switch channel(c.Channel()) {
 	case listChannel:
 		p.streams.take(conn)

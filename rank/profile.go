@@ -60,12 +60,12 @@ func (p *profiler) start(long time.Duration) error {
 		return errors.Join(err, file.Close())
 	}
 	p.file = file
-	time.AfterFunc(long, func() { p.turn(false) })
+	time.AfterFunc(long, func() { p.rotate(false) })
 	return nil
 }
 
-// turn ends the profile of the CPU, writes that of the heap, and begins the next one, unless last is set.
-func (p *profiler) turn(last bool) {
+// rotate ends the profile of the CPU, writes that of the heap, and begins the next one, unless last is set.
+func (p *profiler) rotate(last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.file == nil {

@@ -16,7 +16,7 @@ func TestProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(firstProfile + firstProfile/4)
-	p.turn(true)
+	p.rotate(true)
 	for _, name := range []string{"rank-7.pprof", "rank-7.2.pprof", "heap-7.pprof"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%v, %v", info, err)

@@ -29,9 +29,9 @@ type rendezvous struct {
 	wg       sync.WaitGroup
 }
 
-// meet joins and connects the ranks. ctx ends when a rank has failed, and when this one cannot be a rank of the job:
+// connect joins and connects the ranks. ctx ends when a rank has failed, and when this one cannot be a rank of the job:
 // its cause is an *exchange.Fault then.
-func (v *rendezvous) meet(ctx context.Context) error {
+func (v *rendezvous) connect(ctx context.Context) error {
 	begin := time.Now()
 	within := func(limit time.Duration, step func(ctx context.Context) error) error {
 		tooLate := fmt.Errorf("%w: %v have passed", context.DeadlineExceeded, limit)
@@ -65,7 +65,7 @@ func (v *rendezvous) meet(ctx context.Context) error {
 	if v.cfg.parsed.Verbose && v.cfg.Rank == 0 {
 		v.cfg.log.Info("treerun: all ranks have joined", "rank", 0,
 			"took", time.Since(begin).Round(100*time.Microsecond),
-			"dialed", v.members.dialed.Load(), "taken", v.port.taken.Load())
+			"dialed", v.members.dialed.Load(), "taken", v.port.accepted.Load())
 	}
 	return nil
 }
@@ -81,14 +81,14 @@ func (v *rendezvous) join(ctx context.Context) error {
 		return err
 	}
 	if v.cfg.Rank == 0 && v.launcher != nil {
-		if err := v.launcher.send(job.Seed, v.members.of(0).offered()...); err != nil {
+		if err := v.launcher.send(job.Seed, v.members.entry(0).offered()...); err != nil {
 			return err
 		}
 	}
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if v.cfg.Rank != 0 {
-		v.wg.Go(func() { v.ask(asking) })
+		v.wg.Go(func() { v.joinSeed(asking) })
 	}
 	if err := v.allJoined(ctx); err != nil {
 		return err
@@ -138,18 +138,18 @@ func (v *rendezvous) reportAbsent(waited time.Duration) {
 
 // locateSeed describes the addresses at which this rank looks for rank 0, and why it was not found there.
 func (v *rendezvous) locateSeed() string {
-	if t := v.troubles([]int{0}); t.Total > 0 {
+	if t := v.unreachable([]int{0}); t.Total > 0 {
 		return t.Pairs[0].Text
 	}
-	at := v.members.where(0)
+	at := v.members.addresses(0)
 	if len(at) == 0 {
-		return "has not told yet where it listens"
+		return "has not sent its address yet"
 	}
 	return "is expected at " + numbers.Join(at, ", ")
 }
 
-// ask exchanges lists with rank 0 until ctx ends.
-func (v *rendezvous) ask(ctx context.Context) {
+// joinSeed exchanges lists with rank 0 until ctx ends.
+func (v *rendezvous) joinSeed(ctx context.Context) {
 	seeds := v.port.net.seeds
 	if v.cfg.Seed == "" {
 		select {
@@ -199,7 +199,7 @@ func (v *rendezvous) incomplete(cause error) error {
 		e.Err = fmt.Errorf("ranks %s of %d have not joined: %w", topo.RankList(absent), v.cfg.Size, cause)
 	}
 	var lines []string
-	for _, p := range v.troubles(v.members.failed()).Pairs {
+	for _, p := range v.unreachable(v.members.unreached()).Pairs {
 		lines = append(lines, p.Text)
 	}
 	if text := v.port.net.surplus(v.cfg); len(lines) > 0 && text != "" {

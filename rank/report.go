@@ -21,12 +21,12 @@ const (
 	maxConnect  = 15 * time.Second       // for a rank to be out of reach
 )
 
-// troubles returns the obstacles between this rank and the given ones: "rank 2 (10.0.0.3, eth0 on host c) -> rank 0
+// unreachable returns the obstacles between this rank and the given ones: "rank 2 (10.0.0.3, eth0 on host c) -> rank 0
 // (10.0.0.1:7946): connection refused".
-func (v *rendezvous) troubles(ranks []int) (r netconn.Report) {
+func (v *rendezvous) unreachable(ranks []int) (r netconn.Report) {
 	for _, to := range ranks {
 		var tries []netconn.Try
-		if u := netconn.Unreached(v.members.of(to).failing); u != nil {
+		if u := netconn.Unreached(v.members.entry(to).dialErr); u != nil {
 			for _, a := range u.Attempts {
 				tries = append(tries, netconn.Try{Own: v.port.net.source(a.At), Address: a.At.String(), Reason: a.Reason()})
 			}
@@ -52,13 +52,13 @@ func (v *rendezvous) explain(cause, err error) error {
 	case errors.Is(cause, context.Canceled):
 		return err
 	}
-	bad := v.members.failed()
+	bad := v.members.unreached()
 	reports := make([]netconn.Report, v.cfg.Size) // by rank
-	reports[self] = v.troubles(bad)
+	reports[self] = v.unreachable(bad)
 	own := reports[self].Total > 0
 	if own {
-		v.mesh.TellPairs(strict.Marshal(&reports[self]))
-		v.mesh.BreakOff(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], v.members.of(bad[0]).failing))
+		v.mesh.SendPairs(strict.Marshal(&reports[self]))
+		v.mesh.AbortGather(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], v.members.entry(bad[0]).dialErr))
 	}
 	if self == 0 && (broken || own) {
 		v.collect(reports)

@@ -11,15 +11,15 @@ import (
 // in one of three jobs, as ranks that get no core for a long time repeat their request.
 func TestStartTakesFewConnections(t *testing.T) {
 	for _, n := range []int{16, 64} {
-		// The mesh has one connection for each step and direction; a rank sends its request to rank 0, is handed the list
-		// down, and hands it down to two.
+		// The mesh has one connection for each step and direction; a rank sends its request to rank 0, is
+		// handed the list down, and hands it down to two.
 		most := 2*int64(bits.Len(uint(n-1))) + 6
 		least := int64(math.MaxInt64)
 		for try := 0; try < 3 && least > most; try++ {
 			j := newTestJob(t, n).start()
 			var calls []int64
 			for _, w := range j.worlds {
-				calls = append(calls, w.members.dialed.Load()+w.meeting.port.taken.Load())
+				calls = append(calls, w.members.dialed.Load()+w.meeting.port.accepted.Load())
 			}
 			first := calls[0]
 			slices.Sort(calls)

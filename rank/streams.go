@@ -15,18 +15,18 @@ import (
 // streams carries memberlist's exchanges of lists over connections of the ranks, which have proved themselves. There
 // are no packets: nothing gossips, and the mesh detects lost ranks.
 type streams struct {
-	members *members
-	at      netip.AddrPort // what memberlist sends to others: the metadata has all addresses
-	came    chan net.Conn
-	stop    context.Context
-	cancel  context.CancelFunc
+	members  *members
+	at       netip.AddrPort // what memberlist sends to others: the metadata has all addresses
+	incoming chan net.Conn
+	stop     context.Context
+	cancel   context.CancelFunc
 }
 
 var _ memberlist.NodeAwareTransport = (*streams)(nil)
 
 // newStreams makes the transport of a rank that others reach at an address.
 func newStreams(at netip.AddrPort, m *members) *streams {
-	s := &streams{members: m, at: at, came: make(chan net.Conn)}
+	s := &streams{members: m, at: at, incoming: make(chan net.Conn)}
 	s.stop, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -34,14 +34,14 @@ func newStreams(at netip.AddrPort, m *members) *streams {
 // take gives memberlist a stream that another rank has opened.
 func (s *streams) take(conn net.Conn) {
 	select {
-	case s.came <- conn:
+	case s.incoming <- conn:
 	case <-s.stop.Done():
 		conn.Close()
 	}
 }
 
 // StreamCh returns the channel of incoming streams for memberlist.
-func (s *streams) StreamCh() <-chan net.Conn { return s.came }
+func (s *streams) StreamCh() <-chan net.Conn { return s.incoming }
 
 // PacketCh returns nil: there are no packets.
 func (s *streams) PacketCh() <-chan *memberlist.Packet { return nil }

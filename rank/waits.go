@@ -49,7 +49,7 @@ func (q *queries) ask(ctx context.Context, rank, about int) (s waits.Status, err
 	if q.mesh.HasLeft(rank) {
 		return s, ErrPeerClosed
 	}
-	conn, err := q.auth.dial(ctx, q.members.where(rank), rank, statusChannel)
+	conn, err := q.auth.dial(ctx, q.members.addresses(rank), rank, statusChannel)
 	if err != nil {
 		return s, err
 	}

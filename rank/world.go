@@ -119,21 +119,21 @@ func (w *World) Waits() *waits.Job { return w.queries.job }
 func (w *World) Close() error {
 	w.closeOnce.Do(func() {
 		w.closeErr = w.queries.job.CloseAll()
-		w.mesh.Closing()
-		w.mesh.Goodbye()
+		w.mesh.MarkClosing()
+		w.mesh.SendClosed()
 		if w.launcher != nil {
 			err := w.launcher.send(job.Closing)
 			if w.mesh.Failure() == nil { // else the launcher has other things to do
 				w.closeErr = errors.Join(w.closeErr, err)
 			}
 		}
-		w.shut()
+		w.release()
 	})
 	return w.closeErr
 }
 
-// shut releases all resources.
-func (w *World) shut() {
+// release releases all resources.
+func (w *World) release() {
 	w.cancel()
 	if w.meeting != nil {
 		w.meeting.port.close()
@@ -146,7 +146,7 @@ func (w *World) shut() {
 		w.meeting.wg.Wait()
 	}
 	if w.cfg.profiler != nil {
-		w.cfg.profiler.turn(true)
+		w.cfg.profiler.rotate(true)
 	}
 }
 

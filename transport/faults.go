@@ -86,4 +86,4 @@ var ErrPeerClosed = errors.New("transport: the peer has closed its endpoint")
 var ErrClosed = errors.New("transport: endpoint is closed")
 
 // ErrCorrupt is returned when the memory shared with a peer has contents that the protocol never writes.
-var ErrCorrupt = errors.New("transport: peer wrote what the protocol does not allow")
+var ErrCorrupt = errors.New("transport: peer violated the protocol")

@@ -117,7 +117,7 @@ func TestImpostersBetweenHosts(t *testing.T) {
 			if code := l.wait(t); code != 0 || strings.Contains(l.output.String(), "looper:") {
 				t.Errorf("job %d, rank %d: exit code %d:\n%s", j, r, code, &l.output)
 			}
-			if n := strings.Count(l.output.String(), "refused somebody"); n > 1 {
+			if n := strings.Count(l.output.String(), "refused a connection"); n > 1 {
 				t.Errorf("job %d, rank %d warned %d times:\n%s", j, r, n, &l.output)
 			}
 		}

@@ -120,7 +120,7 @@ func TestIntrudersBetweenHosts(t *testing.T) {
 func (j *chaosJob) warnings(rank int, words string) (n int) {
 	for line := range strings.Lines(j.stderr.String()) {
 		if strings.HasPrefix(line, fmt.Sprintf("[%d] ", rank)) &&
-			strings.Contains(line, "refused somebody who is no rank of this job; "+words) {
+			strings.Contains(line, "refused a connection that is not from a rank of this job; "+words) {
 			n++
 		}
 	}
@@ -155,7 +155,7 @@ func testIntruders(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string
 		t.Errorf("greetings repeated: %q", replays.said)
 	}
 	for r := range size {
-		if n := j.warnings(r, "others are refused"); n < 1 || n > 3 {
+		if n := j.warnings(r, "later ones are not reported"); n < 1 || n > 3 {
 			t.Errorf("rank %d warned %d times, want once at its own port, and at most once each while measuring and "+
 				"afterwards\n%s", r, n, &j.stderr)
 		}

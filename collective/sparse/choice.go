@@ -164,7 +164,7 @@ func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.Count, r.call.DType, r.call.Op, r.call.Block)
 	if r.form != ByPrice {
-		why := "as was said"
+		why := "as selected by the caller"
 		if len(r.state.servers) > 0 {
 			why = "on ranks that serve: " + topo.RankList(r.state.servers)
 		}

@@ -88,10 +88,10 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	if err != nil {
 		return out, err
 	}
-	if err := p.tellIndices(ctx, all); err != nil {
+	if err := p.gatherIndices(ctx, all); err != nil {
 		return out, err
 	}
-	if err := p.lay(); err != nil { // the same on all ranks
+	if err := p.buildTensor(); err != nil { // the same on all ranks
 		return out, p.state.c.ArgumentError(p.call.String(), "%w", err)
 	}
 	for q, list := range p.lists {
@@ -107,8 +107,8 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	return out, p.reduce(ctx, p, all)
 }
 
-// tellIndices gathers the indices of all ranks on every rank, padded to the longest list.
-func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
+// gatherIndices gathers the indices of all ranks on every rank, padded to the longest list.
+func (p *pairs[T]) gatherIndices(ctx context.Context, all []hello) error {
 	most := 0
 	for q := range all {
 		most = max(most, int(all[q].Pairs))
@@ -153,8 +153,8 @@ func parseIndices(b []byte, n int) ([]uint32, error) {
 // minBlock is the minimum number of elements of a block of rows: shorter ones would cost more to handle than they save.
 const minBlock = 64
 
-// lay builds the union of all indices, and the tensor of its rows: its blocks are whole rows.
-func (p *pairs[T]) lay() error {
+// buildTensor builds the union of all indices, and the tensor of its rows: its blocks are whole rows.
+func (p *pairs[T]) buildTensor() error {
 	for _, list := range p.lists {
 		p.union = append(p.union, list...)
 	}

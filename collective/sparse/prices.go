@@ -7,12 +7,12 @@ import (
 
 // prices contains predicted times of the dense plans of a communicator, of the host or of devices.
 type prices struct {
-	ask   func(bytes int) float64 // NaN: not known
-	known map[int]float64
+	predict func(bytes int) float64 // NaN: not known
+	known   map[int]float64
 }
 
 func newPrices(ask func(bytes int) float64) *prices {
-	return &prices{ask: ask, known: make(map[int]float64)}
+	return &prices{predict: ask, known: make(map[int]float64)}
 }
 
 // us predicts the time for n bytes: powers of two are priced once, and sizes between them are interpolated.
@@ -27,7 +27,7 @@ func (p *prices) of(n int) float64 {
 	if us, known := p.known[n]; known {
 		return us
 	}
-	us := p.ask(n)
+	us := p.predict(n)
 	if math.IsNaN(us) || us <= 0 {
 		us = 10 + float64(n)/1e3 // not known: 1 GB/s
 	}

@@ -51,8 +51,8 @@ func TestSaidOnce(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	if n := strings.Count(string(text), "as was said"); n != 5 {
-		t.Errorf("%d choices were said, want 5:\n%s", n, text)
+	if n := strings.Count(string(text), "as selected by the caller"); n != 5 {
+		t.Errorf("%d choices were reported, want 5:\n%s", n, text)
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *reduction) moved(n block.Counts) {
 }
 
 // merge merges the ranks' blocks along the trees of f.
-func (r *reduction) merge(ctx context.Context, f *forest) error {
+func (r *reduction) merge(ctx context.Context, f *treeLinks) error {
 	if err := r.state.open(ctx, f, r.name, r.grid.BlockBytes()); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (r *reduction) merge(ctx context.Context, f *forest) error {
 const stripeBytes = 4 << 10
 
 // dealOut gives every tree its part of the blocks.
-func (r *reduction) dealOut(f *forest) (err error) {
+func (r *reduction) dealOut(f *treeLinks) (err error) {
 	grain := max(1, stripeBytes/r.grid.BlockBytes())
 	if r.state.deal, err = block.NewDeal(f.shares, grain); err != nil {
 		return err

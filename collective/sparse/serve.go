@@ -81,14 +81,14 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 	}
 	if p.call.What == allReducePairs {
 		p.own.Width = int(p.call.Block)
-		if err := p.tellIndices(ctx, all); err != nil {
+		if err := p.gatherIndices(ctx, all); err != nil {
 			return false, err
 		}
-		if err := p.lay(); err != nil { // the workers get the same error
+		if err := p.buildTensor(); err != nil { // the workers get the same error
 			return false, nil
 		}
 	}
-	if p.served() != "" || p.grid.Elements == 0 {
+	if p.serverConflict() != "" || p.grid.Elements == 0 {
 		return false, nil
 	}
 	p.state.sums = block.Sized(p.state.sums, p.grid.Bytes())
@@ -96,9 +96,9 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 	return false, p.merge(ctx, &p.state.stars)
 }
 
-// served returns the reason why the ranks that serve cannot run the call, or "" if they can or there are none: the same
-// on all ranks, which have exchanged their calls.
-func (r *reduction) served() string {
+// serverConflict returns the reason why the ranks that serve cannot run the call, or "" if they can or there are none:
+// the same on all ranks, which have exchanged their calls.
+func (r *reduction) serverConflict() string {
 	f, servers := r.form, r.state.servers
 	if len(servers) == 0 || f == ByPrice || f == Aggregators {
 		return ""
@@ -106,9 +106,9 @@ func (r *reduction) served() string {
 	return fmt.Sprintf("the form %v; ranks that serve (%s) take %v alone", f, topo.RankList(servers), Aggregators)
 }
 
-// toServers makes the call run with the ranks that serve, if there are any.
-func (r *reduction) toServers() error {
-	if why := r.served(); why != "" {
+// useServers makes the call run with the ranks that serve, if there are any.
+func (r *reduction) useServers() error {
+	if why := r.serverConflict(); why != "" {
 		return r.state.c.ArgumentError(r.call.String(), "%s", why)
 	}
 	if len(r.state.servers) > 0 {

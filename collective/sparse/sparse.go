@@ -106,7 +106,7 @@ func (r *reduction) run(ctx context.Context, m memory) error {
 
 // reduce continues a call with the hellos of all ranks.
 func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
-	if err := r.toServers(); err != nil {
+	if err := r.useServers(); err != nil {
 		return err
 	}
 	switch {
@@ -123,7 +123,7 @@ func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
 		}
 	}
 	e.choose()
-	if err := r.take(&e); err != nil {
+	if err := r.record(&e); err != nil {
 		return err
 	}
 	if e.form == Dense {
@@ -153,8 +153,8 @@ func (r *reduction) dense(ctx context.Context) error {
 
 func (r *reduction) travel(ctx context.Context, f Form) error { return r.exchange(ctx, f) }
 
-// take stores the choice in the stats, and frees memory that the call does not need.
-func (r *reduction) take(e *estimate) error {
+// record stores the choice in the stats, and frees memory that the call does not need.
+func (r *reduction) record(e *estimate) error {
 	r.stats.Form = e.form
 	r.stats.Predicted = e.us
 	r.report(e)

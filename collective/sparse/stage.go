@@ -123,8 +123,8 @@ func (n *stage) set(which, words int) block.Set {
 
 func (n *stage) at(which, words int) cuda.Addr { return n.bits.Addr() + cuda.Addr(8*which*words) }
 
-// tell enqueues, in stream s, the copy to the device of number sets, the first of which is from.
-func (n *stage) tell(s *cuda.Stream, from, number, words int) error {
+// uploadSets enqueues, in stream s, the copy to the device of number sets, the first of which is from.
+func (n *stage) uploadSets(s *cuda.Stream, from, number, words int) error {
 	return s.Memcpy(n.at(from, words), n.sets.Addr()+cuda.Addr(8*from*words), int64(8*number*words))
 }
 
@@ -152,7 +152,7 @@ func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.
 func (n *stage) scatter(s *cuda.Stream, recv cuda.Addr, dt kernel.DType, g block.Grid) error {
 	words := block.Words(g.Blocks())
 	return errors.Join(
-		n.tell(s, united, 1, words),
+		n.uploadSets(s, united, 1, words),
 		n.kernels.CopyBlocks(s, dt, recv, n.host.Addr(), n.at(united, words), int64(g.Elements), int64(g.Size), true),
 		s.Record(n.done))
 }
@@ -167,7 +167,7 @@ func (n *stage) compact(s *cuda.Stream, dt kernel.DType, send cuda.Addr, bytes i
 	words := block.Words(g.Blocks())
 	c = kernels.Compaction{Whole: send, Packed: n.packed.Addr() + send%vector, Own: n.at(own, words),
 		Any: n.at(united, words), Before: n.at(before, words), Elements: int64(g.Elements), Block: int64(g.Size)}
-	return c, errors.Join(n.tell(s, united, sets-united, words), n.kernels.Compact(s, dt, c), s.Record(n.done))
+	return c, errors.Join(n.uploadSets(s, united, sets-united, words), n.kernels.Compact(s, dt, c), s.Record(n.done))
 }
 
 // expand enqueues, in stream s, the copy of the packed blocks to their places, and zeros around them.

@@ -19,8 +19,8 @@ type state struct {
 	inside                   *comm.Inside // of c
 	openLinks                func(context.Context, string, string, transport.Layout) (transport.Endpoint, error)
 	servers                  []int       // ranks that only aggregate: they were in Serve when the latest call began
-	trees                    forest      // the communicator's, each once
-	stars                    forest      // around ranks that aggregate
+	trees                    treeLinks   // the communicator's, each once
+	stars                    treeLinks   // around ranks that aggregate
 	opened                   int         // number of times that links were opened
 	host                     *drive.Pool // nil until a call in the form Shared
 	tensor                   uint32      // number of the latest call
@@ -35,8 +35,8 @@ type state struct {
 	sums                     []byte          // sums of a rank that serves, in the blocks' places
 }
 
-// forest is a set of trees of ranks, to which blocks are dealt by share, and their links.
-type forest struct {
+// treeLinks is a set of trees of ranks, to which blocks are dealt by share, and their links.
+type treeLinks struct {
 	trees  []topo.Tree
 	shares []float64
 	ep     transport.Endpoint // nil before the first call
@@ -44,7 +44,7 @@ type forest struct {
 }
 
 // add adds a tree to f, unless f has it: the chunks of two equal trees would use the same links.
-func (f *forest) add(t topo.Tree, share float64) {
+func (f *treeLinks) add(t topo.Tree, share float64) {
 	for i := range f.trees {
 		if slices.Equal(f.trees[i].Parent, t.Parent) {
 			f.shares[i] += share
@@ -76,7 +76,7 @@ func stateOf(inside *comm.Inside) *state {
 // otherwise stars of all ranks around some of them.
 func (s *state) arrange(servers []int) {
 	s.servers = servers
-	s.stars = forest{ep: s.stars.ep}
+	s.stars = treeLinks{ep: s.stars.ep}
 	roots := servers
 	if len(servers) == 0 {
 		n := min(s.c.Size, maxAggregators)
@@ -110,7 +110,7 @@ const (
 
 // open opens links of f whose slots hold a block of the given size in bytes, unless they are open. All ranks call it
 // together.
-func (s *state) open(ctx context.Context, f *forest, during string, blockBytes int) error {
+func (s *state) open(ctx context.Context, f *treeLinks, during string, blockBytes int) error {
 	if f.run != nil && f.ep.MaxPayload() >= blockBytes+packetExtra {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (s *state) severalHosts() bool {
 }
 
 // layoutOf returns the layout of the links of f.
-func (s *state) layoutOf(f *forest, blockBytes int) transport.Layout {
+func (s *state) layoutOf(f *treeLinks, blockBytes int) transport.Layout {
 	l := transport.Layout{Size: s.c.Size}
 	out := make([]int, s.c.Size) // links from each rank
 	for _, t := range f.trees {

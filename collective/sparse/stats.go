@@ -14,23 +14,23 @@ type Stats struct {
 	// Servers is the number of ranks that served the call (Serve), and were its only aggregators.
 	Servers int
 
-	// NonZero is the number of non-zero blocks of this rank, Union the number of blocks in the union of all ranks. If the
-	// Dense form was chosen by price they were not counted and are -1, and Density and UnionDensity are estimates over all
-	// ranks.
+	// NonZero is the number of non-zero blocks of this rank, Union the number of blocks in the union of all ranks.
+	// If the Dense form was chosen by price they were not counted and are -1, and Density and UnionDensity are
+	// estimates over all ranks.
 	NonZero, Union int
 
 	Density      float64 // part of the blocks that this rank sent, 0 to 1
 	UnionDensity float64 // part of the blocks in the union
 
-	// Traffic of this rank to and from the others, headers included, as worker, aggregator and inner rank of trees; 0 in
-	// the Dense form. A message to several ranks counts once for each of them. But in the form Shared a rank writes its
-	// blocks to memory once for all readers, and they count as sent once. Compact counts the blocks of the union, which
-	// are the tensor of its dense plan, and the ranks' sets of blocks.
+	// Traffic of this rank to and from the others, headers included, as worker, aggregator and inner rank of trees;
+	// 0 in the Dense form. A message to several ranks counts once for each of them. But in the form Shared a rank
+	// writes its blocks to memory once for all readers, and they count as sent once. Compact counts the blocks of
+	// the union, which are the tensor of its dense plan, and the ranks' sets of blocks.
 	SentBytes, ReceivedBytes       int64
 	SentMessages, ReceivedMessages int64
 
-	// SentBlocks and ReceivedBlocks are the blocks in those messages. WorkerBlocks and WorkerBytes count only this rank's
-	// own blocks sent to aggregators on other ranks.
+	// SentBlocks and ReceivedBlocks are the blocks in those messages. WorkerBlocks and WorkerBytes count only this
+	// rank's own blocks sent to aggregators on other ranks.
 	SentBlocks, ReceivedBlocks int64
 	WorkerBlocks, WorkerBytes  int64
 
@@ -50,7 +50,7 @@ func (s Stats) String() string {
 	text := fmt.Sprintf("%s: %d of %d blocks (%s), union %s, sent %d bytes, received %d",
 		form, s.NonZero, s.Blocks, percent(s.Density), percent(s.UnionDensity), s.SentBytes, s.ReceivedBytes)
 	if s.NonZero < 0 {
-		text = fmt.Sprintf("%s: %d blocks, which nobody has counted", s.Form, s.Blocks)
+		text = fmt.Sprintf("%s: %d blocks, which were not counted", s.Form, s.Blocks)
 		if s.Density > 0 {
 			text += fmt.Sprintf(" (estimated: %s, union %s)", percent(s.Density), percent(s.UnionDensity))
 		}

@@ -169,11 +169,11 @@ func (r *treeRun) run() *Error {
 // waiting returns the message that a rank that is not done waits for.
 func (r *treeRun) waiting(v int) string {
 	for i, c := range r.kids[v] {
-		if r.nodes[v].Hungry(i) {
+		if r.nodes[v].NeedsChunk(i) {
 			return fmt.Sprintf("it waits for blocks of rank %d", c)
 		}
 	}
-	if r.nodes[v].Listens() {
+	if r.nodes[v].ExpectsResult() {
 		return fmt.Sprintf("it waits for results of rank %d", r.parent[v])
 	}
 	return "it waits for room to send"
@@ -184,7 +184,7 @@ func (r *treeRun) step(v int) (moved bool, e *Error) {
 	n := r.nodes[v]
 	refused := func(err error) *Error { return wrong(Refused, r.number, v, "%v", err) }
 	for i, c := range r.kids[v] {
-		if !n.Hungry(i) || len(r.up[c]) == 0 {
+		if !n.NeedsChunk(i) || len(r.up[c]) == 0 {
 			continue
 		}
 		r.drop(r.held[c])

@@ -41,8 +41,8 @@ func classOf(d *Device, ip netip.Addr, single bool) class {
 	return suits
 }
 
-// why holds the drawback of each class.
-var why = [...]string{
+// drawbacks holds the drawback of each class.
+var drawbacks = [...]string{
 	tunnel:  "is a tunnel",
 	last:    "may be the host's own",
 	private: "may be the same on every host",
@@ -76,26 +76,26 @@ func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
 	var chosen []candidate
 	for _, c := range all {
 		switch {
-		case spec.Asks() && c.class == link && best < link && spec.items[c.place].name != "":
-			c.Why = why[link] // the device has better ones
+		case spec.Selects() && c.class == link && best < link && spec.items[c.place].name != "":
+			c.Why = drawbacks[link] // the device has better ones
 			left = append(left, c.Address)
 			continue
-		case spec.Asks():
-			c.Why = "was asked for"
+		case spec.Selects():
+			c.Why = "is selected"
 		case c.class == best && best == suits:
 		case c.class == best:
-			c.Why = why[best] + ", for want of anything else"
+			c.Why = drawbacks[best] + ", and there is no better one"
 		case c.class == tunnel, c.class == last:
-			c.Why = why[c.class] + ", behind the others"
+			c.Why = drawbacks[c.class] + ", after the others"
 		default:
-			c.Why = why[c.class]
+			c.Why = drawbacks[c.class]
 			left = append(left, c.Address)
 			continue
 		}
 		chosen = append(chosen, c)
 	}
 	slices.SortStableFunc(chosen, compare)
-	taken := most(chosen)
+	taken := selectOffered(chosen)
 	for i, c := range chosen {
 		if !taken[i] {
 			c.Why = tooMany
@@ -105,16 +105,16 @@ func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
 		offered = append(offered, c.Address)
 	}
 	if len(offered) == 0 {
-		return nil, left, nothing(devices, spec)
+		return nil, left, noAddressError(devices, spec)
 	}
 	return offered, left, nil
 }
 
 // tooMany is the reason to leave out an address of a host that has job.MaxAddresses others.
-const tooMany = "is one too many"
+const tooMany = "exceeds the limit of addresses"
 
-// most reports for each of the candidates, best first, whether it is offered.
-func most(all []candidate) []bool {
+// selectOffered reports for each of the candidates, best first, whether it is offered.
+func selectOffered(all []candidate) []bool {
 	taken, n := make([]bool, len(all)), 0
 	seen := map[netip.Prefix]bool{}
 	for _, others := range []bool{false, true} {
@@ -162,8 +162,8 @@ func candidates(devices []Device, spec Spec) (all []candidate, left []Address) {
 				c.Why = "is down"
 			case spec.excludes(d.Name, ip):
 				c.Why = "is excluded"
-			case spec.Asks() && c.place < 0:
-				c.Why = "was not asked for"
+			case spec.Selects() && c.place < 0:
+				c.Why = "is not selected"
 			default:
 				all = append(all, c)
 				continue
@@ -190,7 +190,7 @@ func compare(a, b candidate) int {
 	)
 }
 
-func nothing(devices []Device, spec Spec) error {
+func noAddressError(devices []Device, spec Spec) error {
 	if spec.text == "" {
 		return fmt.Errorf("this host has no address to offer to others; it has %s", List(devices))
 	}
@@ -302,7 +302,7 @@ func (s Spec) excludes(device string, ip netip.Addr) bool {
 	return slices.ContainsFunc(s.items, func(it item) bool { return it.exclude && it.matches(device, ip) })
 }
 
-// Asks reports whether the Spec selects addresses or devices, and does not only exclude some.
-func (s Spec) Asks() bool {
+// Selects reports whether the Spec selects addresses or devices, and does not only exclude some.
+func (s Spec) Selects() bool {
 	return slices.ContainsFunc(s.items, func(it item) bool { return !it.exclude })
 }

@@ -107,7 +107,7 @@ func answer(devices []Device, text string) string {
 		fmt.Fprintf(&out, "\terror: %v\n", err)
 	}
 	for _, a := range left {
-		if a.Why == "was not asked for" {
+		if a.Why == "is not selected" {
 			continue
 		}
 		fmt.Fprintf(&out, "\tnot %v\n", a)
@@ -152,10 +152,10 @@ func TestEveryAddressIsOfferedOrLeftOut(t *testing.T) {
 			}
 		}
 		for _, a := range offered {
-			if !spec.Asks() && a.IP.IsLoopback() != offered[0].IP.IsLoopback() {
+			if !spec.Selects() && a.IP.IsLoopback() != offered[0].IP.IsLoopback() {
 				t.Fatalf("%v: the loopback beside others: %v", spec, offered)
 			}
-			if spec.excludes(a.Device, a.IP) || spec.Asks() && spec.place(a.Device, a.IP) < 0 {
+			if spec.excludes(a.Device, a.IP) || spec.Selects() && spec.place(a.Device, a.IP) < 0 {
 				t.Fatalf("%v is offered against %v", a, spec)
 			}
 		}

@@ -36,7 +36,7 @@ func Facts(offered []netip.Addr) map[string]string {
 	put("boot", string(boot))
 	put("network namespace", namespaceID())
 	all, _ := net.Interfaces()
-	carriers, queues := askKernel()
+	carriers, queues := queryKernel()
 	for i := range all {
 		n := &all[i]
 		d, err := readDevice(n)
@@ -110,9 +110,9 @@ var (
 	classes = []string{"htb", "hfsc"}
 )
 
-// askKernel returns, by index of a device, the number of its carrier changes, and the reported facts of its queueing
+// queryKernel returns, by index of a device, the number of its carrier changes, and the reported facts of its queueing
 // disciplines and their classes, in the kernel's order.
-func askKernel() (carriers map[int]string, queues map[int][]byte) {
+func queryKernel() (carriers map[int]string, queues map[int][]byte) {
 	carriers, queues = make(map[int]string), make(map[int][]byte)
 	for _, m := range dump(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)) {
 		if v := attributes(m[unix.SizeofIfInfomsg:])[unix.IFLA_CARRIER_CHANGES]; len(v) == 4 {

@@ -18,9 +18,9 @@ import (
 
 // AcceptorConfig describes the callers that an Acceptor admits, and its limits.
 type AcceptorConfig struct {
-	// Prove authenticates the other end of c, which has a deadline. It returns a function that takes over c; the function
-	// runs without a deadline and may take a long time. Or it returns an error for which the caller is refused, and then
-	// the Acceptor closes c. Prove is called concurrently.
+	// Prove authenticates the other end of c, which has a deadline. It returns a function that takes over c; the
+	// function runs without a deadline and may take a long time. Or it returns an error for which the caller is
+	// refused, and then the Acceptor closes c. Prove is called concurrently.
 	Prove func(c net.Conn) (enter func(), err error)
 
 	// Refused receives the refused callers, but not those that lost their place to other callers. It is called
@@ -215,11 +215,11 @@ type Refusals struct {
 // Refused records a refused caller. It has the form of AcceptorConfig.Refused.
 func (s *Refusals) Refused(from net.Addr, err error) {
 	if errors.Is(err, errSilent) || errors.Is(err, errNoProof) || errors.Is(err, errCrossing) ||
-		errors.Is(err, errAstray) {
+		errors.Is(err, errMisdirected) {
 		return
 	}
 	s.once.Do(func() {
-		s.Log.Warn("treerun: refused somebody who is no rank of this job; others are refused without a word",
+		s.Log.Warn("treerun: refused a connection that is not from a rank of this job; later ones are not reported",
 			"from", from, "error", err)
 	})
 }

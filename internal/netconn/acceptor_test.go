@@ -229,7 +229,7 @@ func TestStrangersAreLoggedOnce(t *testing.T) {
 	}
 	if got := text.String(); strings.Count(got, "level=WARN") != 1 ||
 		!strings.Contains(got, "from=10.0.0.0:0 error=\"wrong password\"") ||
-		!strings.Contains(got, "no rank of this job; others are refused") || strings.Count(got, "\n") != 1 {
+		!strings.Contains(got, "not from a rank of this job; later ones") || strings.Count(got, "\n") != 1 {
 		t.Errorf("log:\n%s", got)
 	}
 }

@@ -16,7 +16,8 @@ const (
 	// proveTimeout is the time that an incoming connection has for its authentication.
 	proveTimeout = 3 * time.Second
 
-	// extraPlaces is the number of connections, in addition to those of peers, that may be in authentication at once.
+	// extraPlaces is the number of connections, in addition to those of peers, that may be in authentication at
+	// once.
 	extraPlaces = 128
 )
 
@@ -92,8 +93,8 @@ func (m *Mesh) run(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for r := range m.cfg.Size {
-		if m.wants(r) && m.isFirst(r) && m.conns[r] == nil {
-			return fmt.Errorf("rank %d says that it is connected, but its connection is not there", r)
+		if m.mayConnect(r) && m.isFirst(r) && m.conns[r] == nil {
+			return fmt.Errorf("rank %d reports that it is connected, but its connection is missing", r)
 		}
 	}
 	return nil
@@ -108,7 +109,7 @@ func (m *Mesh) prepare() (o offer, err error) {
 		return o, err
 	}
 	for r := range m.cfg.Size {
-		if m.wants(r) {
+		if m.mayConnect(r) {
 			if err = m.listenAll(); err != nil {
 				return o, err
 			}
@@ -118,8 +119,8 @@ func (m *Mesh) prepare() (o offer, err error) {
 	return offer{Settings: settings{m.cfg.Encrypt, m.cfg.Epoch, m.cfg.Use}, Host: HostID(), Places: m.mine}, nil
 }
 
-// wants reports whether this rank may have a connection with another, and isFirst whether Connect makes it.
-func (m *Mesh) wants(rank int) bool {
+// mayConnect reports whether this rank may have a connection with another, and isFirst whether Connect makes it.
+func (m *Mesh) mayConnect(rank int) bool {
 	return rank != m.cfg.Rank && rank >= 0 && rank < m.cfg.Size && (m.cfg.Peers == nil || m.cfg.Peers(rank))
 }
 
@@ -132,7 +133,7 @@ func (m *Mesh) dialAll(ctx context.Context) Report {
 	var all sync.WaitGroup
 	var told Report
 	for peer := m.cfg.Rank + 1; peer < m.cfg.Size; peer++ {
-		if !m.wants(peer) || !m.isFirst(peer) {
+		if !m.mayConnect(peer) || !m.isFirst(peer) {
 			continue
 		}
 		all.Go(func() {
@@ -150,9 +151,9 @@ func (m *Mesh) dialAll(ctx context.Context) Report {
 	return told
 }
 
-// sayConnected logs, on the dialing side, the addresses by which two ranks are connected, and the round-trip time
+// logConnected logs, on the dialing side, the addresses by which two ranks are connected, and the round-trip time
 // between them.
-func (m *Mesh) sayConnected(ctx context.Context, w path, c *Conn) {
+func (m *Mesh) logConnected(ctx context.Context, w path, c *Conn) {
 	level := slog.LevelDebug
 	if m.cfg.Verbose {
 		level = slog.LevelInfo
@@ -193,7 +194,7 @@ func (m *Mesh) Close() error {
 	return nil
 }
 
-func texts(places []place) string {
+func placeList(places []place) string {
 	if len(places) == 0 {
 		return "none"
 	}
@@ -217,19 +218,19 @@ func (m *Mesh) receive() {
 
 // prove authenticates the other end of an incoming connection.
 func (m *Mesh) prove(raw net.Conn) (enter func(), err error) {
-	c, err := m.session.Accept(raw, m.expects)
+	c, err := m.session.Accept(raw, m.checkHello)
 	if err != nil {
 		return nil, err
 	}
 	return func() { m.accepted(c) }, nil
 }
 
-// expects returns an error for a hello that this rank does not expect.
-func (m *Mesh) expects(h *Hello) error {
+// checkHello returns an error for a hello that this rank does not expect.
+func (m *Mesh) checkHello(h *Hello) error {
 	switch {
 	case h.To != m.cfg.Rank:
 		return fmt.Errorf("it wants rank %d, this is rank %d", h.To, m.cfg.Rank)
-	case !m.wants(h.From), h.From > h.To && m.isFirst(h.From):
+	case !m.mayConnect(h.From), h.From > h.To && m.isFirst(h.From):
 		return fmt.Errorf("rank %d is not expected here", h.From)
 	}
 	m.mu.Lock()

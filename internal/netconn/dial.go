@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	stagger       = 10 * time.Millisecond  // between the first attempts of two paths
-	anyStagger    = 25 * time.Millisecond  // of DialAny
-	maxStagger    = 400 * time.Millisecond // for first attempts: between those of the first and the last path
-	answerTimeout = 5 * time.Second        // for the answer to a hello
-	sealTimeout   = 20 * time.Second       // for TLS and the welcome
-	stubborn      = time.Second            // time for which a path that is refused is tried again
-	firstPause    = 10 * time.Millisecond
-	maxPause      = 500 * time.Millisecond // between two attempts on a path
+	stagger         = 10 * time.Millisecond  // between the first attempts of two paths
+	anyStagger      = 25 * time.Millisecond  // of DialAny
+	maxStagger      = 400 * time.Millisecond // for first attempts: between those of the first and the last path
+	answerTimeout   = 5 * time.Second        // for the answer to a hello
+	sealTimeout     = 20 * time.Second       // for TLS and the welcome
+	retryRefusedFor = time.Second            // time for which a path that is refused is tried again
+	firstPause      = 10 * time.Millisecond
+	maxPause        = 500 * time.Millisecond // between two attempts on a path
 )
 
 // errLost is the error of an attempt on a path that was not the fastest.
@@ -77,13 +77,13 @@ func (m *Mesh) reach(ctx context.Context, peer int) (*Conn, []Try) {
 	ways := paths(m.mine, there.Places, there.Host == m.offers[m.cfg.Rank].Host)
 	if len(ways) == 0 {
 		return nil, []Try{{Reason: fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)",
-			texts(m.mine), texts(there.Places))}}
+			placeList(m.mine), placeList(there.Places))}}
 	}
 	c, won, errs := race(ctx, len(ways), stagger, func(ctx context.Context, i int, first *atomic.Bool) (*Conn, error) {
-		return m.persist(ctx, ways[i], peer, first)
+		return m.retryPath(ctx, ways[i], peer, first)
 	})
 	if c != nil {
-		m.sayConnected(ctx, ways[won], c)
+		m.logConnected(ctx, ways[won], c)
 		return c, nil
 	}
 	var failed []Try
@@ -93,9 +93,9 @@ func (m *Mesh) reach(ctx context.Context, peer int) (*Conn, []Try) {
 	return nil, failed
 }
 
-// persist tries a path repeatedly, until it is connected, another path has won and ctx has ended, or success has become
-// unlikely. It returns the most specific error.
-func (m *Mesh) persist(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
+// retryPath tries a path repeatedly, until it is connected, another path has won and ctx has ended, or success has
+// become unlikely. It returns the most specific error.
+func (m *Mesh) retryPath(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
 	begin := time.Now()
 	err := errNotTried
 	for retry := (backoff.Retry{Min: firstPause, Max: maxPause}); ctx.Err() == nil; retry.Pause(ctx) {
@@ -107,7 +107,7 @@ func (m *Mesh) persist(ctx context.Context, w path, peer int, first *atomic.Bool
 		if errors.Is(err, errNotTried) || ctx.Err() == nil && !errors.Is(now, errLost) {
 			err = now
 		}
-		if errors.Is(now, ErrKey) || definite(now) && time.Since(begin) > stubborn {
+		if errors.Is(now, ErrKey) || isPermanent(now) && time.Since(begin) > retryRefusedFor {
 			break
 		}
 	}
@@ -192,8 +192,8 @@ func Unreached(err error) (u *UnreachedError) {
 	return u
 }
 
-// AllSay reports whether there are addresses, and each failed with target.
-func (u *UnreachedError) AllSay(target error) bool {
+// AllFailedWith reports whether there are addresses, and each failed with target.
+func (u *UnreachedError) AllFailedWith(target error) bool {
 	other := func(a Attempted) bool { return !errors.Is(a.Err, target) }
 	return len(u.Attempts) > 0 && !slices.ContainsFunc(u.Attempts, other)
 }
@@ -238,8 +238,8 @@ var errGivenUp = errors.New("given up")
 // errNoConnection is an error of TCP, before any handshake.
 var errNoConnection = errors.New("no connection")
 
-// definite reports whether err is unlikely to go away: the host or the network refuses the connection.
-func definite(err error) bool {
+// isPermanent reports whether err is unlikely to go away: the host or the network refuses the connection.
+func isPermanent(err error) bool {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
 		return false

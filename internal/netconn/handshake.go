@@ -52,14 +52,14 @@ const (
 // ErrKey is the error for a peer that does not know the key of this job.
 var ErrKey = errors.New("the process there does not know the key of this job")
 
-// errStranger is the error for a connection that does not use the protocol.
-var errStranger = errors.New("it does not speak treerun's protocol")
+// errProtocol is the error for a connection that does not use the protocol.
+var errProtocol = errors.New("it does not speak treerun's protocol")
 
-// errAstray is the error for a rank of this job that wants another process.
-var errAstray = errors.New("a rank of this job has dialed the wrong process")
+// errMisdirected is the error for a rank of this job that wants another process.
+var errMisdirected = errors.New("a rank of this job has dialed the wrong process")
 
 // errSilent is the error for a connection that ended before it sent anything.
-var errSilent = errors.New("it hung up without a word")
+var errSilent = errors.New("it closed the connection and sent nothing")
 
 // errNoProof is the error for a connection that began well and did not continue.
 var errNoProof = errors.New("waiting for its proof")
@@ -81,8 +81,8 @@ type Attempts interface {
 	Current() Attempt
 	// Learn compares the attempt of an authenticated acceptor with the current one, or adopts it.
 	Learn(from int, a Attempt) error
-	// Admit returns an error if a dialer with this hello must not continue. The dialer has already received the answer,
-	// and detects the reason by it.
+	// Admit returns an error if a dialer with this hello must not continue. The dialer has already received the
+	// answer, and detects the reason by it.
 	Admit(h *Hello) error
 }
 
@@ -153,7 +153,7 @@ func (h *Hello) encode() (b [helloBytes]byte) {
 func decodeHello(b []byte) (h Hello, err error) {
 	switch {
 	case len(b) != helloBytes || string(b[:4]) != helloMagic:
-		return h, fmt.Errorf("%w: it sent %.12q", errStranger, b)
+		return h, fmt.Errorf("%w: it sent %.12q", errProtocol, b)
 	case b[4] != helloVersion:
 		return h, fmt.Errorf("its handshake has version %d, this one is %d (hint: all ranks must run the same build)",
 			b[4], helloVersion)
@@ -240,8 +240,8 @@ func (t *transcript) expect(c io.Reader, label string, extra ...byte) error {
 	return nil
 }
 
-// ask runs the dialing side up to the proof that the other side knows the key. The caller sets deadlines.
-func (s *Session) ask(c io.ReadWriter, h Hello) (*transcript, error) {
+// sendHello runs the dialing side up to the proof that the other side knows the key. The caller sets deadlines.
+func (s *Session) sendHello(c io.ReadWriter, h Hello) (*transcript, error) {
 	t := &transcript{key: s.key, hello: h.encode()}
 	if _, err := c.Write(t.hello[:]); err != nil {
 		return nil, fmt.Errorf("sending hello: %w", err)
@@ -262,16 +262,16 @@ func (s *Session) ask(c io.ReadWriter, h Hello) (*transcript, error) {
 	return t, nil
 }
 
-// answer runs the accepting side up to the challenge: meant returns an error for a hello that this process does not
-// expect. The caller sets deadlines.
-func (s *Session) answer(c io.ReadWriter, meant func(*Hello) error) (h Hello, t *transcript, err error) {
+// answerHello runs the accepting side up to the challenge: meant returns an error for a hello that this process does
+// not expect. The caller sets deadlines.
+func (s *Session) answerHello(c io.ReadWriter, meant func(*Hello) error) (h Hello, t *transcript, err error) {
 	t = &transcript{key: s.key, nonce: newNonce(), attempt: s.attempt()}
 	if n, err := io.ReadFull(c, t.hello[:]); err != nil {
 		switch {
 		case n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
 			return h, nil, errSilent
 		case n > 0 && !bytes.HasPrefix(t.hello[:n], []byte(helloMagic)[:min(n, 4)]):
-			return h, nil, fmt.Errorf("%w: it sent %.12q", errStranger, t.hello[:n])
+			return h, nil, fmt.Errorf("%w: it sent %.12q", errProtocol, t.hello[:n])
 		}
 		return h, nil, fmt.Errorf("%d of %d bytes of its hello came: %w", n, helloBytes, noEOF(err))
 	}
@@ -283,7 +283,7 @@ func (s *Session) answer(c io.ReadWriter, meant func(*Hello) error) (h Hello, t 
 	}
 	if err = meant(&h); err != nil {
 		if hmac.Equal(h.nonce[nonceBytes-markBytes:], s.mark(h)) {
-			err = fmt.Errorf("%w: %w", errAstray, err)
+			err = fmt.Errorf("%w: %w", errMisdirected, err)
 		}
 		return h, nil, err
 	}
@@ -309,7 +309,7 @@ func (t *transcript) expectProof(c io.Reader) error {
 // does not expect. The caller sets deadlines, and then calls Seal and Welcome. Until Welcome the other end does not
 // rely on this one.
 func (s *Session) Accept(raw net.Conn, meant func(*Hello) error) (*Conn, error) {
-	h, t, err := s.answer(raw, meant)
+	h, t, err := s.answerHello(raw, meant)
 	if err != nil {
 		return nil, err
 	}
@@ -337,14 +337,14 @@ func (s *Session) dial(ctx context.Context, raw net.Conn, h Hello, first *atomic
 	h = s.complete(h)
 	c := &Conn{Conn: raw, raw: raw, peer: h.To, hello: h, session: s}
 	err := guarded(ctx, c, answerTimeout, func(context.Context) (err error) {
-		c.proof, err = s.ask(raw, h)
+		c.proof, err = s.sendHello(raw, h)
 		return err
 	})
 	if err == nil && !first.CompareAndSwap(false, true) {
 		err = errLost
 	}
 	if err == nil {
-		if err = guarded(ctx, c, sealTimeout, c.take); err != nil {
+		if err = guarded(ctx, c, sealTimeout, c.sendProof); err != nil {
 			first.Store(false)
 		}
 	}
@@ -355,8 +355,8 @@ func (s *Session) dial(ctx context.Context, raw net.Conn, h Hello, first *atomic
 	return c, nil
 }
 
-// take runs the dialing side from its proof on.
-func (c *Conn) take(ctx context.Context) error {
+// sendProof runs the dialing side from its proof on.
+func (c *Conn) sendProof(ctx context.Context) error {
 	if err := c.proof.send(c.raw, "take"); err != nil {
 		return fmt.Errorf("sending the proof: %w", err)
 	}

@@ -69,7 +69,7 @@ func shake(dialer, acceptor *Session, h Hello, label string, tamper func(up bool
 		defer close(done)
 		defer far.Close()
 		var t *transcript
-		o.hello, t, o.accepted = acceptor.answer(far, func(*Hello) error { return nil })
+		o.hello, t, o.accepted = acceptor.answerHello(far, func(*Hello) error { return nil })
 		if o.accepted == nil {
 			o.accepted = t.expectProof(far)
 		}
@@ -77,7 +77,7 @@ func shake(dialer, acceptor *Session, h Hello, label string, tamper func(up bool
 			o.accepted = t.send(far, "welcome")
 		}
 	}()
-	t, err := dialer.ask(near, h)
+	t, err := dialer.sendHello(near, h)
 	if err == nil {
 		err = t.send(near, label)
 	}
@@ -177,21 +177,22 @@ func TestReplayAndReflection(t *testing.T) {
 	}
 	accept := func(*Hello) error { return nil }
 	again := &player{Reader: bytes.NewReader(up.Bytes())}
-	_, tr, err := s.answer(again, accept)
+	_, tr, err := s.answerHello(again, accept)
 	if err != nil {
 		t.Fatalf("the hello alone: %v", err)
 	}
 	if err := tr.expectProof(again); !errors.Is(err, ErrKey) {
 		t.Errorf("a replayed proof: %v", err)
 	}
-	if _, err := s.ask(&player{Reader: bytes.NewReader(down.Bytes())}, helloOf(s, 1, 2, 0)); !errors.Is(err, ErrKey) {
+	_, err = s.sendHello(&player{Reader: bytes.NewReader(down.Bytes())}, helloOf(s, 1, 2, 0))
+	if !errors.Is(err, ErrKey) {
 		t.Errorf("a replayed answer: %v", err)
 	}
 
 	// The attacker sends the acceptor's own MAC back to it.
 	hello := up.Bytes()[:helloBytes]
 	mirror := &player{Reader: bytes.NewReader(hello)}
-	if _, tr, err = s.answer(mirror, accept); err != nil {
+	if _, tr, err = s.answerHello(mirror, accept); err != nil {
 		t.Fatal(err)
 	}
 	if err := tr.expectProof(bytes.NewReader(mirror.sent.Bytes()[nonceBytes+attemptBytes:])); !errors.Is(err, ErrKey) {
@@ -218,7 +219,7 @@ func TestStrangersAreToldApart(t *testing.T) {
 	for _, c := range []struct {
 		name, sent, want string
 	}{
-		{"silence", "", "without a word"},
+		{"silence", "", "sent nothing"},
 		{"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", `does not speak treerun's protocol: it sent "GET / HTTP/1`},
 		{"long http", "GET / HTTP/1.1\r\nHost: " + strings.Repeat("x", 5000),
 			`does not speak treerun's protocol: it sent "GET / HTTP/1`},
@@ -231,7 +232,7 @@ func TestStrangersAreToldApart(t *testing.T) {
 		{"encrypt", string(other(func(c *Config) { c.Encrypt = true })), "one side encrypts"},
 	} {
 		p := &player{Reader: strings.NewReader(c.sent)}
-		_, _, err := s.answer(p, func(*Hello) error { return nil })
+		_, _, err := s.answerHello(p, func(*Hello) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
@@ -284,7 +285,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(append(b[:], make([]byte, 200)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
-		_, tr, err := s.answer(&player{Reader: r}, func(*Hello) error { return nil })
+		_, tr, err := s.answerHello(&player{Reader: r}, func(*Hello) error { return nil })
 		if err == nil {
 			if err = tr.expectProof(r); err == nil {
 				t.Fatal("somebody without the key was let in")
@@ -302,7 +303,7 @@ func FuzzAsk(f *testing.F) {
 	f.Add(make([]byte, answerBytes))
 	f.Add(make([]byte, 5))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, err := s.ask(&player{Reader: bytes.NewReader(b)}, helloOf(s, 1, 2, 0)); err == nil {
+		if _, err := s.sendHello(&player{Reader: bytes.NewReader(b)}, helloOf(s, 1, 2, 0)); err == nil {
 			t.Fatal("somebody without the key was believed")
 		}
 	})

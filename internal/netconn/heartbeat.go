@@ -6,15 +6,15 @@ import (
 )
 
 // Heartbeat detects that the other end of a connection is gone, stopped or cut off although nothing ends the
-// connection. The zero value is ready for use. Heard may be called concurrently; Watch is for one goroutine.
-type Heartbeat struct{ heard atomic.Bool }
+// connection. The zero value is ready for use. Received may be called concurrently; Watch is for one goroutine.
+type Heartbeat struct{ received atomic.Bool }
 
-// Heard records that data was received.
-func (h *Heartbeat) Heard() { h.heard.Store(true) }
+// Received records that data was received.
+func (h *Heartbeat) Received() { h.received.Store(true) }
 
 // Watch calls beat, which sends a heartbeat, at every interval until ended is closed. It returns true, and earlier,
-// after more than limit consecutive intervals without a call of Heard. It counts intervals, not time, so that a process
-// that was itself stopped does not conclude that the other end is lost.
+// after more than limit consecutive intervals without a call of Received. It counts intervals, not time, so that a
+// process that was itself stopped does not conclude that the other end is lost.
 func (h *Heartbeat) Watch(ended <-chan struct{}, interval time.Duration, limit int, beat func()) (silent bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -25,7 +25,7 @@ func (h *Heartbeat) Watch(ended <-chan struct{}, interval time.Duration, limit i
 		case <-ticker.C:
 		}
 		beat()
-		if h.heard.Swap(false) {
+		if h.received.Swap(false) {
 			missed = -1
 		}
 	}

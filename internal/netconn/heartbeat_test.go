@@ -16,10 +16,10 @@ func TestHeartbeat(t *testing.T) {
 		silent := h.Watch(nil, time.Second, 5, func() {
 			switch beats++; {
 			case beats <= 20 && beats%5 == 0:
-				h.Heard()
+				h.Received()
 			case beats == 24:
 				time.Sleep(time.Hour) // as if stopped
-				h.Heard()
+				h.Received()
 			}
 		})
 		took := time.Since(begin) - time.Hour

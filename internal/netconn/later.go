@@ -56,7 +56,7 @@ func (m *Mesh) Reach(rank int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, come := m.conns[rank]
-	if come || !m.wants(rank) || m.dialing[rank] != nil || m.stop.Err() != nil {
+	if come || !m.mayConnect(rank) || m.dialing[rank] != nil || m.stop.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(m.stop, m.cfg.Timeout, errTimeUp)

@@ -56,7 +56,7 @@ func (o *offer) check() error {
 	}
 	for _, p := range o.Places {
 		if !Usable(p.Addr) || p.Port == 0 || len(p.Device) > maxDevice || strict.Printable(p.Device, maxDevice) != p.Device {
-			return errors.New("it offers an address that makes no sense")
+			return errors.New("it offers an invalid address")
 		}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (r *Report) check(size int) error {
 			strict.Printable(p.Text, maxText) == p.Text
 	}
 	if !ok {
-		return errors.New("it makes no sense")
+		return errors.New("it is invalid")
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func TestOffersOfAllRanks(t *testing.T) {
 		{[]offer{good, good}, ""},
 		{[]offer{good, other}, "rank 1 has other settings than rank 0: {Encrypt:false Epoch:3 "},
 		{[]offer{good, crowded}, "rank 1: it offers 65 addresses, at most 64 are possible"},
-		{[]offer{good, long}, "rank 1: it offers an address that makes no sense"},
+		{[]offer{good, long}, "rank 1: it offers an invalid address"},
 	} {
 		err := checkOffers(c.offers)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

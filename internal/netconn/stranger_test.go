@@ -359,11 +359,11 @@ func TestAstray(t *testing.T) {
 		if _, err := caller.DialAny(t.Context(), []netip.AddrPort{at}, Hello{From: 1, To: 2}); err == nil {
 			t.Error("let in")
 		}
-		if err := <-refused; errors.Is(err, errAstray) != (c.lines == 0) {
+		if err := <-refused; errors.Is(err, errMisdirected) != (c.lines == 0) {
 			t.Errorf("with %s: %v", c.key, err)
 		}
 		a.Close()
-		if n := len(log.lines("refused somebody")); n != c.lines {
+		if n := len(log.lines("refused a connection")); n != c.lines {
 			t.Errorf("with %s: %d lines, want %d", c.key, n, c.lines)
 		}
 	}

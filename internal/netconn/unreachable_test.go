@@ -299,7 +299,8 @@ func TestAttemptsInPlainWords(t *testing.T) {
 		"process there does not know the key of this job"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if u.AllSay(ErrKey) || !(&UnreachedError{u.Attempts[2:]}).AllSay(ErrKey) || (&UnreachedError{}).AllSay(ErrKey) {
+	if u.AllFailedWith(ErrKey) || !(&UnreachedError{u.Attempts[2:]}).AllFailedWith(ErrKey) ||
+		(&UnreachedError{}).AllFailedWith(ErrKey) {
 		t.Error("what all addresses say")
 	}
 	if !u.Answered() || (&UnreachedError{u.Attempts[:2]}).Answered() {

@@ -53,7 +53,7 @@ func readNamed(name string, limit int64, timeout time.Duration) ([]byte, error) 
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, refuse(name, "is a pipe whose writer did not end within %v", timeout)
 	case err == nil && len(data) == 0:
-		return nil, refuse(name, "is a pipe that nobody has written to")
+		return nil, refuse(name, "is a pipe without a writer")
 	}
 	return data, err
 }

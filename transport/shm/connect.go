@@ -59,7 +59,7 @@ func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) 
 // run does the two halves, each followed by the exchange that informs every rank of errors on any rank.
 func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 	first, err := c.prepare()
-	all, err := swap(ctx, c, first, err)
+	all, err := exchange(ctx, c, first, err)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 		why = c.readSamples(all)
 	}
 	joined := err == nil
-	reads, err := swap(ctx, c, why, err)
+	reads, err := exchange(ctx, c, why, err)
 	if err != nil {
 		if joined { // ranks that have not failed see that this one has closed
 			err = errors.Join(err, c.finish().Close())
@@ -88,8 +88,8 @@ func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 // maxWhy bounds the shown part of the reason why a rank cannot read another's memory, in bytes.
 const maxWhy = 512
 
-// swap sends the result of this rank to all members, and returns theirs.
-func swap[T any](ctx context.Context, c *connecting, mine T, failed error) ([]T, error) {
+// exchange sends the result of this rank to all members, and returns theirs.
+func exchange[T any](ctx context.Context, c *connecting, mine T, failed error) ([]T, error) {
 	if errors.Is(failed, syscall.EMFILE) {
 		failed = fmt.Errorf("%w (hint: ulimit -n)", failed)
 	}
@@ -103,7 +103,7 @@ func (c *connecting) share(ctx context.Context, all []report, bell string) error
 	}
 	err := c.check(all)
 	if err == nil {
-		err = c.bells.meet(&c.cfg.Layout, all)
+		err = c.bells.setAddresses(&c.cfg.Layout, all)
 	}
 	switch {
 	case err != nil:

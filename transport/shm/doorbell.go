@@ -30,8 +30,8 @@ func newDoorbells() (b *doorbells, name string, err error) {
 	return &doorbells{own: own}, name, nil
 }
 
-// meet takes over the names of all members, in their order.
-func (b *doorbells) meet(l *transport.Layout, all []report) error {
+// setAddresses takes over the names of all members, in their order.
+func (b *doorbells) setAddresses(l *transport.Layout, all []report) error {
 	b.of = make([]*osys.BellAddress, l.Size)
 	for i := range all {
 		var err error
@@ -47,7 +47,7 @@ func (b *doorbells) ring(r int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.own != nil {
-		b.own.Knock(b.of[r])
+		b.own.Ring(b.of[r])
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *connecting) grant(ctx context.Context, all []report) error {
 	for i := leader + 1; i < len(all); i++ {
 		r := c.cfg.Layout.Member(i)
 		token := c.proof(grants, r, all[i].Bell)
-		if err := soon(ctx, func() error { return c.bells.own.SendFD(all[i].Bell, token[:], c.fd) }); err != nil {
+		if err := retry(ctx, func() error { return c.bells.own.SendFD(all[i].Bell, token[:], c.fd) }); err != nil {
 			errs = append(errs, fmt.Errorf("sending the shared memory to rank %d: %w", r, err))
 		}
 	}
@@ -73,7 +73,7 @@ func (c *connecting) grant(ctx context.Context, all []report) error {
 // join receives the segment, whose sender has proved itself, and maps it.
 func (c *connecting) join(ctx context.Context, bell string) error {
 	token, no := c.proof(grants, c.cfg.Rank, bell), c.proof(none, c.cfg.Rank, bell)
-	err := soon(ctx, func() (err error) {
+	err := retry(ctx, func() (err error) {
 		c.fd, err = c.bells.own.RecvFD(token[:], no[:], joinWait)
 		return err
 	})
@@ -87,8 +87,8 @@ func (c *connecting) join(ctx context.Context, bell string) error {
 	return err
 }
 
-// soon calls f until it returns another result than osys.ErrAgain.
-func soon(ctx context.Context, f func() error) error {
+// retry calls f until it returns another result than osys.ErrAgain.
+func retry(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	for {

@@ -13,10 +13,10 @@ import (
 // that its links may wait for.
 type bell struct {
 	*shm.Bell
-	e      *Endpoint
-	poller int // of all sockets; -1 before there is one
-	events osys.Events
-	news   bool // of the events just reported
+	e          *Endpoint
+	poller     int // of all sockets; -1 before there is one
+	events     osys.Events
+	progressed bool // of the events just reported
 
 	use   sync.Mutex // held while the poller is in use, so that Close does not close it meanwhile
 	ended bool       // the poller is closed
@@ -64,10 +64,10 @@ func (b *bell) progress() bool {
 	b.e.pump.turns.Add(1)
 	b.use.Lock()
 	defer b.use.Unlock()
-	b.news = false
+	b.progressed = false
 	for _, c := range b.e.all() { // including connections whose sockets have room again
 		if c.pending.Load() {
-			b.news = c.flush() || b.news
+			b.progressed = c.flush() || b.progressed
 			c.awaitRoom()
 		}
 	}
@@ -75,14 +75,14 @@ func (b *bell) progress() bool {
 		return true
 	}
 	_ = b.events.Look(b.poller, b.ready)
-	return b.news
+	return b.progressed
 }
 
 // ready receives from one socket.
 func (b *bell) ready(id int) {
 	c := b.e.all()[id]
 	c.rmu.Lock()
-	b.news = c.receiveLocked() || b.news
+	b.progressed = c.receiveLocked() || b.progressed
 	c.await(true)
 	c.rmu.Unlock()
 }

@@ -41,8 +41,8 @@ type board struct {
 	calls []record // by rank
 }
 
-// heard stores the body of a status frame of rank r.
-func (b *board) heard(r int, body []byte) error {
+// store stores the body of a status frame of rank r.
+func (b *board) store(r int, body []byte) error {
 	told, err := decodeStatus(body)
 	if err != nil {
 		return err

@@ -26,23 +26,23 @@ func (e *Endpoint) Close() error {
 		e.pump.stop.Store(true)
 		e.pump.kick()
 		<-e.pump.ended
-		e.goodbye()
+		e.sendClosed()
 		e.closeErr = e.release()
 	})
 	return e.closeErr
 }
 
-// goodbye sends waiting frames, the latest calls and the notice that this rank has closed. Frames for a connection that
-// is still to come are sent first, and after that no new connection is accepted: every existing connection receives all
-// calls, and then the end.
-func (e *Endpoint) goodbye() {
+// sendClosed sends waiting frames, the latest calls and the notice that this rank has closed. Frames for a connection
+// that is still to come are sent first, and after that no new connection is accepted: every existing connection
+// receives all calls, and then the end.
+func (e *Endpoint) sendClosed() {
 	flushed := func(c *conn) bool { c.flush(); return !c.pending.Load() }
-	e.pump.news()
+	e.pump.sendNews()
 	e.until(flushed) // first, as control frames overtake data frames
 	if e.mesh != nil {
 		_ = e.mesh.Close()
-		e.pump.again()
-		e.pump.news()
+		e.pump.resend()
+		e.pump.sendNews()
 		e.until(flushed)
 	}
 	for _, c := range e.all() {
@@ -50,14 +50,14 @@ func (e *Endpoint) goodbye() {
 	}
 	e.until(flushed)
 	e.until(func(c *conn) bool {
-		if c.absent() {
+		if c.isConnecting() {
 			return true
 		}
 		n, err := osys.Unsent(c.fd)
 		return n == 0 || err != nil
 	})
 	for _, c := range e.all() {
-		if !c.absent() && c.fd >= 0 && !c.dead.Load() {
+		if !c.isConnecting() && c.fd >= 0 && !c.dead.Load() {
 			_ = osys.EndSending(c.fd)
 		}
 	}
@@ -75,7 +75,7 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 				continue
 			}
 			all = false
-			if c.absent() { // it comes soon, or fails
+			if c.isConnecting() { // it comes soon, or fails
 				deadline = time.Now().Add(stuckAfter)
 				continue
 			}

@@ -24,20 +24,20 @@ type conn struct {
 	fd   int    // -1 once closed
 	name string // both addresses, for messages
 
-	pending atomic.Bool // there are frames to send
-	owes    atomic.Bool // there are released chunks to report
-	blocked atomic.Bool // the socket had no room at the last attempt
-	dead    atomic.Bool // no more frames will arrive
-	late    atomic.Bool // the socket is still to come
+	pending    atomic.Bool // there are frames to send
+	owes       atomic.Bool // there are released chunks to report
+	blocked    atomic.Bool // the socket had no room at the last attempt
+	dead       atomic.Bool // no more frames will arrive
+	connecting atomic.Bool // the socket is still to come
 
 	err    atomic.Pointer[error] // why the connection is no longer usable
 	closed atomic.Bool           // the peer has announced that it closes
 
-	wmu    sync.Mutex
-	outbox outbox
-	room   bool // the poller watches for room
-	out    osys.Vectors
-	gone   bool // nothing more can be sent
+	wmu       sync.Mutex
+	outbox    outbox
+	room      bool // the poller watches for room
+	out       osys.Vectors
+	discarded bool // nothing more can be sent
 
 	rmu sync.Mutex
 	in  reader
@@ -51,7 +51,7 @@ type conn struct {
 
 // enqueue puts a data frame behind those that wait. wmu is held.
 func (c *conn) enqueue(t item) {
-	if c.gone {
+	if c.discarded {
 		t.done()
 		return
 	}
@@ -72,7 +72,7 @@ func (c *conn) flush() bool {
 
 func (c *conn) flushLocked() (news bool) {
 	whole := true
-	for !c.gone {
+	for !c.discarded {
 		if c.owes.Load() {
 			c.owes.Store(false)
 			c.outbox.creditReleased()
@@ -92,7 +92,7 @@ func (c *conn) flushLocked() (news bool) {
 			return true
 		}
 		if n > 0 {
-			news = c.outbox.taken(n) || news
+			news = c.outbox.markSent(n) || news
 		}
 		c.blocked.Store(n < want || !whole)
 		if n < want || !whole || want == 0 {
@@ -103,18 +103,18 @@ func (c *conn) flushLocked() (news bool) {
 		c.watchRoom(false)
 	}
 	c.out.Reset()
-	c.pending.Store(!c.gone && (!c.outbox.empty() || !whole))
+	c.pending.Store(!c.discarded && (!c.outbox.empty() || !whole))
 	return news
 }
 
-// tellAfter is the number of polls of the sockets in a row that brought nothing after which released slots are reported
-// to the peer: some dozen microseconds, in which there is usually a frame to which the report can be added.
-const tellAfter = 48
+// creditAfter is the number of polls of the sockets in a row that brought nothing after which released slots are
+// reported to the peer: some dozen microseconds, in which there is usually a frame to which the report can be added.
+const creditAfter = 48
 
-// look reads the socket, unless that was done once since the calling link, whose round it is, last called look: so
+// poll reads the socket, unless that was done once since the calling link, whose round it is, last called look: so
 // links that share a socket cost one system call per turn of a waiting loop. A link that has not called it for longer
 // begins a round of its own.
-func (c *conn) look(round *uint32) {
+func (c *conn) poll(round *uint32) {
 	now := c.round.Load()
 	if now-*round == 1 {
 		*round = now
@@ -130,7 +130,7 @@ func (c *conn) progress() {
 	news := c.pending.Load() && c.flush()
 	if c.receive() || news {
 		c.empty.Store(0)
-	} else if c.owes.Load() && c.empty.Add(1) >= tellAfter {
+	} else if c.owes.Load() && c.empty.Add(1) >= creditAfter {
 		c.empty.Store(0)
 		c.flush()
 	}
@@ -153,8 +153,8 @@ func (c *conn) flushUnlessBlocked() {
 	}
 }
 
-// left reports whether the peer has closed, and everything it sent has arrived.
-func (c *conn) left() bool { return c.closed.Load() }
+// peerClosed reports whether the peer has closed, and everything it sent has arrived.
+func (c *conn) peerClosed() bool { return c.closed.Load() }
 
 // watchRoom changes whether the poller watches for room. wmu is held.
 func (c *conn) watchRoom(room bool) {
@@ -170,7 +170,7 @@ func (c *conn) awaitRoom() {
 		return
 	}
 	c.wmu.Lock()
-	if c.blocked.Load() && !c.room && !c.gone {
+	if c.blocked.Load() && !c.room && !c.discarded {
 		c.watchRoom(true)
 	}
 	c.wmu.Unlock()
@@ -178,7 +178,7 @@ func (c *conn) awaitRoom() {
 
 // discard drops all frames that wait to be sent: the peer will not read them. wmu is held.
 func (c *conn) discard() {
-	c.gone = true
+	c.discarded = true
 	c.blocked.Store(false)
 	c.out.Reset()
 	c.outbox.clear()
@@ -190,7 +190,7 @@ func (c *conn) discard() {
 func (c *conn) control(k kind, body []byte) {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	if c.gone || c.absent() { // a connection that comes late begins with all news
+	if c.discarded || c.isConnecting() { // a connection that comes late begins with all news
 		return
 	}
 	c.outbox.ctl = appendControl(c.outbox.ctl, k, body)
@@ -201,7 +201,7 @@ func (c *conn) control(k kind, body []byte) {
 // ended returns why the connection has ended without the peer's Close, nil if it has not.
 func (c *conn) ended() error {
 	err := c.err.Load()
-	if err == nil || c.left() {
+	if err == nil || c.peerClosed() {
 		return nil
 	}
 	own := c.e.cfg.Rank

@@ -15,9 +15,9 @@ import (
 // Config describes the connections of one rank and the links over them. It is the same on all ranks, except for Rank,
 // Listen and the functions.
 type Config struct {
-	// Config is how the connections are made, with Size as in Layout; Peers and Use are set here. A connection with a rank
-	// that is not in First is made when either of the two first requests a link; First must be such that all ranks learn
-	// of faults.
+	// Config is how the connections are made, with Size as in Layout; Peers and Use are set here. A connection with
+	// a rank that is not in First is made when either of the two first requests a link; First must be such that all
+	// ranks learn of faults.
 	netconn.Config
 
 	Layout transport.Layout // the links
@@ -26,11 +26,11 @@ type Config struct {
 	// rank is on a host of its own. Ranks of one host are not connected.
 	Hosts []int
 
-	// Gone reports whether a rank has ended, as far as the World knows; nil means that it has no such knowledge. It is
-	// called for ranks without a connection, and for ranks whose connection may last longer than their host.
+	// Gone reports whether a rank has ended, as far as the World knows; nil means that it has no such knowledge. It
+	// is called for ranks without a connection, and for ranks whose connection may last longer than their host.
 	Gone func(rank int) bool
 
-	every time.Duration // interval of status frames; 0: tellEvery
+	every time.Duration // interval of status frames; 0: statusInterval
 }
 
 // Connect makes this rank's connections to other hosts. All ranks call it at about the same time. It calls Exchange as
@@ -52,7 +52,7 @@ func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error
 	if err != nil {
 		return nil, errors.Join(err, mesh.Close())
 	}
-	mesh.Serve(e.opened)
+	mesh.Serve(e.onConnected)
 	return e, nil
 }
 

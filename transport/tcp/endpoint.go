@@ -69,14 +69,14 @@ func newEndpoint(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoin
 	return e, nil
 }
 
-// near reports whether rank r is on this rank's host.
-func (e *Endpoint) near(r int) bool {
+// sameHost reports whether rank r is on this rank's host.
+func (e *Endpoint) sameHost(r int) bool {
 	return r == e.cfg.Rank || e.cfg.Hosts != nil && e.cfg.Hosts[r] == e.cfg.Hosts[e.cfg.Rank]
 }
 
 // Sender returns the sending end of a link of this rank.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
-	if dst >= 0 && dst < e.cfg.Layout.Size && e.near(dst) {
+	if dst >= 0 && dst < e.cfg.Layout.Size && e.sameHost(dst) {
 		return e.local.Sender(lane, dst)
 	}
 	k := transport.Link{Lane: lane, Src: e.cfg.Rank, Dst: dst}
@@ -88,7 +88,7 @@ func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
 
 // Receiver returns the receiving end of a link of this rank.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
-	if src >= 0 && src < e.cfg.Layout.Size && e.near(src) {
+	if src >= 0 && src < e.cfg.Layout.Size && e.sameHost(src) {
 		return e.local.Receiver(lane, src)
 	}
 	k := transport.Link{Lane: lane, Src: src, Dst: e.cfg.Rank}
@@ -104,7 +104,7 @@ func (e *Endpoint) Bell() transport.Bell { return &e.bell }
 // Reaches reports whether this rank and rank r read each other's own memory. It gives no reason for ranks on other
 // hosts, which never can.
 func (e *Endpoint) Reaches(r int) (ok bool, why string) {
-	if e.near(r) {
+	if e.sameHost(r) {
 		return e.local.Reaches(r)
 	}
 	return false, ""
@@ -119,21 +119,21 @@ func (e *Endpoint) FlushStatus() {
 
 // Status returns the latest status that rank r has sent; it is unknown where there has been no connection.
 func (e *Endpoint) Status(r int) transport.Status {
-	if e.near(r) {
+	if e.sameHost(r) {
 		return e.local.Status(r)
 	}
 	p := e.peers[r].Load()
-	if p == nil || p.absent() {
+	if p == nil || p.isConnecting() {
 		return transport.Status{Unknown: true}
 	}
-	closed := p.left() // before the call: a closed rank enters none
+	closed := p.peerClosed() // before the call: a closed rank enters none
 	call, _ := e.board.lookup(r, 0)
 	return transport.Status{Call: call, Closed: closed, Sends: true, Ended: p.ended()}
 }
 
 // CallBefore returns the call that rank r entered back calls before the latest one it has reported.
 func (e *Endpoint) CallBefore(r, back int) (call.Header, bool) {
-	if e.near(r) {
+	if e.sameHost(r) {
 		return e.local.CallBefore(r, back)
 	}
 	return e.board.lookup(r, back)

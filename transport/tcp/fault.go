@@ -25,16 +25,16 @@ type faults struct {
 	mu      sync.Mutex
 	reports []report  // one of each rank, and finally the decided one
 	since   time.Time // when the first report was added
-	told    int       // how many of them the pump has sent to all peers
+	sent    int       // how many of them the pump has sent to all peers
 }
 
 // propose makes f this rank's report, unless there is one already. It never blocks.
 func (e *Endpoint) propose(f transport.Fault) {
-	e.faults.hear(report{By: e.cfg.Rank, Fault: f.Fit(e.cfg.Layout.Size)})
+	e.faults.receive(report{By: e.cfg.Rank, Fault: f.Fit(e.cfg.Layout.Size)})
 }
 
-// hear adds the report of a rank. It never blocks.
-func (s *faults) hear(r report) {
+// receive adds the report of a rank. It never blocks.
+func (s *faults) receive(r report) {
 	s.mu.Lock()
 	news := s.elected.Load() == nil
 	switch {
@@ -91,19 +91,19 @@ func (s *faults) tick(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// again makes the pump send all reports once more, for new peers.
-func (s *faults) again() {
+// resend makes the pump send all reports once more, for new peers.
+func (s *faults) resend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = 0
+	s.sent = 0
 }
 
-// take returns the reports that are still to be sent, and marks them as sent.
-func (s *faults) take() []report {
+// takeUnsent returns the reports that are still to be sent, and marks them as sent.
+func (s *faults) takeUnsent() []report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.reports[s.told:]
-	s.told = len(s.reports)
+	news := s.reports[s.sent:]
+	s.sent = len(s.reports)
 	return news
 }
 
@@ -128,7 +128,7 @@ func (e *Endpoint) Aborted() (transport.Fault, bool) {
 	}
 	if first, ok := e.local.Decided(); ok {
 		if decided == nil { // by a rank of this host, which may have ended before it sent it to other hosts
-			e.faults.hear(report{By: e.cfg.Rank, Decided: true, Fault: first})
+			e.faults.receive(report{By: e.cfg.Rank, Decided: true, Fault: first})
 		}
 		return first, true
 	}
@@ -145,24 +145,24 @@ func (e *Endpoint) decides(f *transport.Fault) bool {
 		return false
 	}
 	for r := range e.cfg.Rank {
-		if lost := r == f.Rank && f.Kind == transport.FaultLost; !lost && !e.gone(r) {
+		if lost := r == f.Rank && f.Kind == transport.FaultLost; !lost && !e.hasLeft(r) {
 			return false
 		}
 	}
 	return true
 }
 
-// gone reports whether rank r has ended or has closed its endpoint, as far as the World, the memory of this host or the
-// connection with it shows.
-func (e *Endpoint) gone(r int) bool {
+// hasLeft reports whether rank r has ended or has closed its endpoint, as far as the World, the memory of this host or
+// the connection with it shows.
+func (e *Endpoint) hasLeft(r int) bool {
 	if e.ended(r) {
 		return true
 	}
-	if e.near(r) {
+	if e.sameHost(r) {
 		return e.local.Status(r).Closed
 	}
 	p := e.peers[r].Load()
-	return p != nil && (p.left() || p.ended() != nil)
+	return p != nil && (p.peerClosed() || p.ended() != nil)
 }
 
 // ended reports whether rank r has ended, as far as the World knows.

@@ -185,11 +185,11 @@ func TestDisturbed(t *testing.T) {
 		"closed": {down: testutil.Fault{After: far, Kind: testutil.Close}, chunks: 300,
 			fails: ": connection "},
 		"twice, one byte": {up: testutil.Fault{After: far, Kind: testutil.Duplicate, Bytes: 1}, chunks: 300,
-			fails: "does not allow"},
+			fails: "violated the protocol"},
 		"twice, some bytes": {up: testutil.Fault{After: far, Kind: testutil.Duplicate, Bytes: 44}, chunks: 300,
-			fails: "does not allow"},
+			fails: "violated the protocol"},
 		"twice, many bytes": {down: testutil.Fault{After: far, Kind: testutil.Duplicate, Bytes: 4000}, chunks: 300,
-			fails: "does not allow"},
+			fails: "violated the protocol"},
 		"cut at once": {up: testutil.Fault{After: 1, Kind: testutil.Close}, chunks: 10,
 			fails: ": connection "},
 	} {
@@ -253,8 +253,8 @@ func untilAborted(e transport.Endpoint) error {
 func TestCloseBehindTheLastChunk(t *testing.T) {
 	const slots, bytes = 8, 4 << 20 // more than the kernels take
 	l := transport.Layout{Size: 2, Slots: slots, SlotBytes: bytes}
-	// Bytes from the receiver stay in the proxy: to a closed socket they would bring a reset, at which the proxy's kernel
-	// drops the bytes that it holds. Between two ranks the receiver's own kernel has all of them by then.
+	// Bytes from the receiver stay in the proxy: to a closed socket they would bring a reset, at which the proxy's
+	// kernel drops the bytes that it holds. Between two ranks the receiver's own kernel has all of them by then.
 	_, all := disturbed(t, l,
 		testutil.Fault{Kind: testutil.Stall, After: 1000, Hold: 300 * time.Millisecond},
 		testutil.Fault{Kind: testutil.Stall, After: 0})

@@ -26,7 +26,7 @@ type script struct {
 
 func (s *script) send(v *osys.Vectors) (int, error) { return v.Bytes(), nil }
 func (s *script) push() (bool, error)               { return true, nil }
-func (s *script) hides() bool                       { return false }
+func (s *script) buffersInput() bool                { return false }
 
 func (s *script) recv(v *osys.Vectors) (n int, err error) {
 	if len(s.data) == 0 {
@@ -67,7 +67,7 @@ func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e.pump = pump{e: e}
 	e.conns.Store(new([]*conn))
 	c := e.addConn(1)
-	c.late.Store(false)
+	c.connecting.Store(false)
 	c.wire = s
 	return e, c
 }

@@ -12,13 +12,13 @@ import (
 // A connection that is still to come behaves like one whose socket has no room, and nothing to receive: frames wait in
 // its queue, and the users of its links need not know.
 
-// noWire is the wire of such a connection.
-type noWire struct{}
+// pendingWire is the wire of such a connection.
+type pendingWire struct{}
 
-func (noWire) send(*osys.Vectors) (int, error) { return 0, osys.ErrAgain }
-func (noWire) recv(*osys.Vectors) (int, error) { return 0, osys.ErrAgain }
-func (noWire) push() (bool, error)             { return true, nil }
-func (noWire) hides() bool                     { return false }
+func (pendingWire) send(*osys.Vectors) (int, error) { return 0, osys.ErrAgain }
+func (pendingWire) recv(*osys.Vectors) (int, error) { return 0, osys.ErrAgain }
+func (pendingWire) push() (bool, error)             { return true, nil }
+func (pendingWire) buffersInput() bool              { return false }
 
 // all returns all connections, by their numbers.
 func (e *Endpoint) all() []*conn { return *e.conns.Load() }
@@ -44,17 +44,17 @@ func (e *Endpoint) addConn(rank int) *conn {
 	if p := e.peers[rank].Load(); p != nil {
 		return p
 	}
-	p := &conn{e: e, rank: rank, id: len(e.all()), fd: -1, wire: noWire{}}
+	p := &conn{e: e, rank: rank, id: len(e.all()), fd: -1, wire: pendingWire{}}
 	p.lanes.conn = p
 	p.in.ahead = make([]byte, aheadBytes)
-	p.late.Store(true)
+	p.connecting.Store(true)
 	e.conns.Store(new(append(slices.Clone(e.all()), p)))
 	e.peers[rank].Store(p)
 	return p
 }
 
-// opened takes over the new connection with a rank, or the error if it could not be made.
-func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
+// onConnected takes over the new connection with a rank, or the error if it could not be made.
+func (e *Endpoint) onConnected(rank int, come *netconn.Conn, err error) {
 	c := e.addConn(rank)
 	if err == nil {
 		var k socket
@@ -63,7 +63,7 @@ func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
 		}
 	}
 	if err == nil {
-		e.pump.again()
+		e.pump.resend()
 	} else {
 		none := (*netconn.UnreachableError)(nil)
 		closed := errors.As(err, &none) && none.Refused // the rank has listened since the communicator was made
@@ -77,8 +77,8 @@ func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
 	e.bell.Ring()
 }
 
-// absent reports whether the connection is still to come.
-func (c *conn) absent() bool { return c.late.Load() }
+// isConnecting reports whether the connection is still to come.
+func (c *conn) isConnecting() bool { return c.connecting.Load() }
 
 // attach gives a connection its socket, which it owns from now on.
 func (c *conn) attach(k socket) error {
@@ -86,13 +86,13 @@ func (c *conn) attach(k socket) error {
 	defer c.wmu.Unlock()
 	c.rmu.Lock() // as in close
 	defer c.rmu.Unlock()
-	if c.gone {
+	if c.discarded {
 		return osys.CloseFD(k.fd)
 	}
 	c.fd, c.wire, c.name = k.fd, k.wire, k.name
 	c.blocked.Store(false)
 	c.room = false
-	c.late.Store(false)
+	c.connecting.Store(false)
 	c.flushLocked()
 	return osys.Watch(c.e.bell.poller, c.fd, c.id)
 }

@@ -17,16 +17,16 @@ type end struct {
 	round uint32 // of the peer, in which this link last polled the sockets
 }
 
-// gone returns the error of a link on which nothing can happen any more, nil where there is none or where the set has a
-// fault, which Aborted returns.
-func (d *end) gone() error {
+// endError returns the error of a link on which nothing can happen any more, nil where there is none or where the set
+// has a fault, which Aborted returns.
+func (d *end) endError() error {
 	if d.e.closed.Load() {
 		return d.failure(transport.ErrClosed)
 	}
 	if err := d.peer.broken(); err != nil {
 		return d.failure(err)
 	}
-	if !d.peer.left() {
+	if !d.peer.peerClosed() {
 		return nil
 	}
 	if _, aborted := d.e.Aborted(); aborted {
@@ -41,8 +41,8 @@ func (d *end) failure(err error) error {
 		d.e.on(d.link.Dst), err)
 }
 
-// look reads the socket of the peer, unless another link has just done so.
-func (d *end) look() { d.peer.look(&d.round) }
+// poll reads the socket of the peer, unless another link has just done so.
+func (d *end) poll() { d.peer.poll(&d.round) }
 
 // sender implements transport.Sender. A slot is taken until the receiver has
 // released it; the memory of its chunk is in use only until it is sent.
@@ -61,8 +61,8 @@ func (s *sender) TryReserve(n int) ([]byte, bool, error) {
 		return nil, false, s.failure(fmt.Errorf("payload of %d bytes, slots hold %d", n, s.e.cfg.Layout.SlotBytes))
 	}
 	if !s.free() || s.e.closed.Load() {
-		if s.look(); !s.free() || s.e.closed.Load() {
-			return nil, false, s.gone()
+		if s.poll(); !s.free() || s.e.closed.Load() {
+			return nil, false, s.endError()
 		}
 	}
 	if s.buf == nil {
@@ -165,7 +165,7 @@ func (s *sender) Returned() bool {
 	if s.lent.Load() == 0 {
 		return true
 	}
-	s.look()
+	s.poll()
 	return s.lent.Load() == 0
 }
 
@@ -194,8 +194,8 @@ type receiver struct {
 	released atomic.Uint32 // the same, for goroutines that report it to the sender
 	peeked   bool
 
-	told uint32 // how many releases the sender knows of; guarded by wmu of the connection
-	owed bool   // it is in the owing list of that connection; guarded by wmu
+	reported uint32 // how many releases the sender knows of; guarded by wmu of the connection
+	owed     bool   // it is in the owing list of that connection; guarded by wmu
 }
 
 // arrival is a slot of a receiver.
@@ -212,12 +212,12 @@ type arrival struct {
 func (r *receiver) TryPeek(h *call.Header) ([]byte, bool, error) {
 	a := &r.slots[r.pos&r.mask]
 	if a.came.Load() != r.pos+1 {
-		left := r.peer.left() // read first: chunks that were sent before are looked for afterwards
-		if r.look(); a.came.Load() != r.pos+1 {
+		left := r.peer.peerClosed() // read first: chunks that were sent before are looked for afterwards
+		if r.poll(); a.came.Load() != r.pos+1 {
 			if !left && !r.e.closed.Load() && r.peer.broken() == nil {
 				return nil, false, nil
 			}
-			return nil, false, r.gone()
+			return nil, false, r.endError()
 		}
 	}
 	*h = a.head
@@ -264,7 +264,7 @@ func (r *receiver) drop() *conn {
 	r.released.Store(r.pos)
 	c := r.peer
 	c.wmu.Lock()
-	if !r.owed && !c.gone {
+	if !r.owed && !c.discarded {
 		r.owed = true
 		c.outbox.owing = append(c.outbox.owing, r)
 		c.owes.Store(true)
@@ -274,4 +274,4 @@ func (r *receiver) drop() *conn {
 
 // due reports whether the number of unreported released slots is so large that the sender may soon wait for them. If
 // not, the next frame carries the report, or it is sent when this rank is idle.
-func (r *receiver) due() bool { return 2*(r.pos-r.told) > r.mask }
+func (r *receiver) due() bool { return 2*(r.pos-r.reported) > r.mask }

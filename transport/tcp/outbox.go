@@ -83,18 +83,18 @@ func (o *outbox) gather(out *osys.Vectors) {
 // creditReleased appends a credit frame for every link that has released chunks.
 func (o *outbox) creditReleased() {
 	for _, r := range o.owing {
-		r.told = r.released.Load()
+		r.reported = r.released.Load()
 		r.owed = false
-		o.ctl = appendCredit(o.ctl, uint32(r.link.Lane), r.told)
+		o.ctl = appendCredit(o.ctl, uint32(r.link.Lane), r.reported)
 	}
 	clear(o.owing)
 	o.owing = o.owing[:0]
 }
 
-// taken removes n sent bytes from those that gather has collected.
-func (o *outbox) taken(n int) (news bool) {
+// markSent removes n sent bytes from those that gather has collected.
+func (o *outbox) markSent(n int) (news bool) {
 	if o.off > 0 {
-		n, news = o.takenItem(n)
+		n, news = o.markItemSent(n)
 	}
 	m := min(n, len(o.ctl)-o.ctlOff)
 	if o.ctlOff += m; o.ctlOff == len(o.ctl) {
@@ -102,15 +102,15 @@ func (o *outbox) taken(n int) (news bool) {
 	}
 	for n -= m; n > 0; {
 		var whole bool
-		n, whole = o.takenItem(n)
+		n, whole = o.markItemSent(n)
 		news = news || whole
 	}
 	return news
 }
 
-// takenItem removes up to n bytes of the oldest data frame, and returns how
+// markItemSent removes up to n bytes of the oldest data frame, and returns how
 // many of them are left, and whether the frame is sent.
-func (o *outbox) takenItem(n int) (left int, whole bool) {
+func (o *outbox) markItemSent(n int) (left int, whole bool) {
 	t := &o.queue[o.sent]
 	rest := t.bytes() - o.off
 	if n < rest {

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// turnEvery is how often the pump checks whether the owner of the links still does the sending and receiving. The pump
-	// takes it over from a rank that is in no call any more after at most twice this time.
+	// turnEvery is how often the pump checks whether the owner of the links still does the sending and receiving.
+	// The pump takes it over from a rank that is in no call any more after at most twice this time.
 	turnEvery = 5 * time.Millisecond
-	// tellEvery is how often the latest calls are sent to the peers.
-	tellEvery = 100 * time.Millisecond
+	// statusInterval is how often the latest calls are sent to the peers.
+	statusInterval = 100 * time.Millisecond
 )
 
 // pump is the one goroutine that an Endpoint has. It sends and receives while the owner of the links does not, and does
@@ -31,8 +31,8 @@ type pump struct {
 
 	event osys.Event // ends such a wait
 
-	timer *time.Timer
-	told  atomic.Uint64 // number of the latest call that was sent to the peers
+	timer    *time.Timer
+	sentCall atomic.Uint64 // number of the latest call that was sent to the peers
 }
 
 // kick wakes the pump at once. It never blocks.
@@ -63,7 +63,7 @@ func (p *pump) watch(limit time.Duration) {
 		c.flush()
 		c.awaitRoom()
 	}
-	p.tell()
+	p.sendStatus()
 	p.polling.Store(true)
 	select {
 	case <-p.kicked: // sent before polling was set, so without the event
@@ -77,7 +77,7 @@ func (p *pump) watch(limit time.Duration) {
 func (p *pump) run() {
 	defer close(p.ended)
 	e := p.e
-	every := cmp.Or(e.cfg.every, tellEvery)
+	every := cmp.Or(e.cfg.every, statusInterval)
 	turns := p.turns.Load()
 	next := time.Now().Add(every)
 	again := time.Time{} // when tick is due
@@ -105,23 +105,23 @@ func (p *pump) run() {
 			e.bell.Ring()
 		}
 		if p.urgent.Swap(false) {
-			p.tell()
+			p.sendStatus()
 		}
 		now = time.Now()
 		e.Aborted() // forwards reports of the host's ranks, and decisions
 		again = e.faults.tick(now)
-		p.report()
+		p.sendReports()
 		if !now.Before(next) {
-			p.tell()
+			p.sendStatus()
 			next = now.Add(every)
 		}
 	}
 }
 
-// tell sends the latest calls of this rank to all peers, if they are new.
-func (p *pump) tell() {
+// sendStatus sends the latest calls of this rank to all peers, if they are new.
+func (p *pump) sendStatus() {
 	latest := p.e.local.Status(p.e.cfg.Rank).Call.Seq
-	if p.told.Swap(latest) == latest {
+	if p.sentCall.Swap(latest) == latest {
 		return
 	}
 	var calls record
@@ -136,9 +136,9 @@ func (p *pump) tell() {
 	}
 }
 
-// report sends new reports to all peers.
-func (p *pump) report() {
-	for _, r := range p.e.faults.take() {
+// sendReports sends new reports to all peers.
+func (p *pump) sendReports() {
+	for _, r := range p.e.faults.takeUnsent() {
 		body := strict.Marshal(&r)
 		for _, c := range p.e.all() {
 			c.control(kindFault, body)
@@ -150,15 +150,15 @@ func (p *pump) report() {
 	}
 }
 
-// news sends new reports and the latest calls to all peers.
-func (p *pump) news() {
-	p.report()
-	p.tell()
+// sendNews sends new reports and the latest calls to all peers.
+func (p *pump) sendNews() {
+	p.sendReports()
+	p.sendStatus()
 }
 
-// again makes the pump send everything once more, soon, for peers that have received nothing.
-func (p *pump) again() {
-	p.e.faults.again()
-	p.told.Store(0)
+// resend makes the pump send everything once more, soon, for peers that have received nothing.
+func (p *pump) resend() {
+	p.e.faults.resend()
+	p.sentCall.Store(0)
 	p.urgent.Store(true)
 }

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// aheadBytes is the room for frames that are read before they are parsed: many small frames arrive with one system
-	// call, and of a large chunk no more than this is copied.
+	// aheadBytes is the room for frames that are read before they are parsed: many small frames arrive with one
+	// system call, and of a large chunk no more than this is copied.
 	aheadBytes = 4 << 10
-	// peekBytes is the part of it that is used behind a large chunk: the beginning of the next frame and some small ones.
+	// peekBytes is the part of it that is used behind a large chunk: the beginning of the next frame and some small
+	// ones.
 	peekBytes = 256
 )
 
@@ -38,7 +39,7 @@ func (c *conn) receive() bool {
 
 func (c *conn) receiveLocked() (news bool) {
 	in := &c.in
-	for total := 0; !c.dead.Load() && (total < batchBytes || c.wire.hides()); {
+	for total := 0; !c.dead.Load() && (total < batchBytes || c.wire.buffersInput()); {
 		in.list.Reset()
 		if len(in.rest) > 0 {
 			in.list.Add(in.rest)
@@ -56,7 +57,7 @@ func (c *conn) receiveLocked() (news bool) {
 			return true
 		}
 		total += n
-		fresh, err := in.take(c, n)
+		fresh, err := in.parse(c, n)
 		news = news || fresh
 		if err != nil {
 			c.stop(err)
@@ -112,8 +113,8 @@ func (c *conn) stop(err error) {
 	c.fail(err)
 }
 
-// take parses n bytes that were received.
-func (in *reader) take(c *conn, n int) (news bool, err error) {
+// parse parses n bytes that were received.
+func (in *reader) parse(c *conn, n int) (news bool, err error) {
 	if rest := len(in.rest); rest > 0 {
 		m := min(n, rest)
 		in.rest = in.rest[m:]
@@ -167,11 +168,11 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 	case kindCredit:
 		return true, c.lanes.credit(b.link, b.pos)
 	case kindStatus:
-		return false, c.e.board.heard(c.rank, body)
+		return false, c.e.board.store(c.rank, body)
 	case kindFault:
 		r, err := decodeReport(body, c.e.cfg.Layout.Size)
 		if err == nil {
-			c.e.faults.hear(r)
+			c.e.faults.receive(r)
 		}
 		return true, err
 	case kindClosed:

@@ -96,8 +96,8 @@ func (s *sealed) recv(v *osys.Vectors) (n int, err error) {
 	return 0, err
 }
 
-// hides returns true: a session keeps bytes that it has decrypted or read ahead.
-func (s *sealed) hides() bool { return true }
+// buffersInput returns true: a session keeps bytes that it has decrypted or read ahead.
+func (s *sealed) buffersInput() bool { return true }
 
 // errNothing is the error of a read when there is nothing to read yet; the session treats it as temporary.
 var errNothing = os.ErrDeadlineExceeded

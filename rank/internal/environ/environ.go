@@ -40,11 +40,11 @@ func Find(get func(name string) string) (*Job, error) {
 		}
 		return j, nil
 	}
-	return alone(get, "")
+	return singleRank(get, "")
 }
 
-// alone returns a job of one rank.
-func alone(get func(string) string, id string) (*Job, error) {
+// singleRank returns a job of one rank.
+func singleRank(get func(string) string, id string) (*Job, error) {
 	if id == "" {
 		id = job.NewID()
 	}

@@ -52,8 +52,8 @@ var launchers = []launcher{
 		jobID: "LWS_LEADER_ADDRESS", seed: "LWS_LEADER_ADDRESS",
 	},
 	{
-		// An indexed Job sets only the index, and is not always one job of ranks. The names with JOBSET are those that
-		// manifests usually give to the labels and annotations of a JobSet.
+		// An indexed Job sets only the index, and is not always one job of ranks. The names with JOBSET are
+		// those that manifests usually give to the labels and annotations of a JobSet.
 		name: "JobSet", rank: "JOB_GLOBAL_INDEX JOB_COMPLETION_INDEX", size: job.EnvSize,
 		epoch: "JOBSET_RESTART_ATTEMPT", jobID: "JOBSET_NAME JOBSET_RESTART_ATTEMPT", seed: "JOBSET_COORDINATOR",
 		is: func(get func(string) string) bool {
@@ -89,7 +89,7 @@ func (l *launcher) job(get func(string) string) (*Job, error) {
 		return nil, err
 	}
 	if j.Size == 1 {
-		return alone(get, j.JobID)
+		return singleRank(get, j.JobID)
 	}
 	j.settingsFrom(get)
 	var err error
@@ -124,9 +124,9 @@ func (l *launcher) id(get func(string) string) string {
 func (l *launcher) place(j *Job, get func(string) string) error {
 	v := reader{get: get}
 	rank, size := firstSet(get, l.rank), firstSet(get, l.size)
-	j.Size = v.must(size, rank, 1, job.MaxRanks)
-	j.Rank = v.must(rank, size, 0, j.Size-1)
-	j.LocalSize = v.may(l.localSize, 0, 1, j.Size)
+	j.Size = v.required(size, rank, 1, job.MaxRanks)
+	j.Rank = v.required(rank, size, 0, j.Size-1)
+	j.LocalSize = v.optional(l.localSize, 0, 1, j.Size)
 	if l.hosts != "" && get(l.hosts) == "1" {
 		j.LocalSize = j.Size
 	}
@@ -134,8 +134,8 @@ func (l *launcher) place(j *Job, get func(string) string) error {
 	if here == 0 {
 		here = j.Size
 	}
-	j.LocalRank = v.may(l.localRank, -1, 0, here-1)
-	j.Epoch = v.may(firstSet(get, job.EnvEpoch, l.epoch), 0, 0, job.MaxEpoch)
+	j.LocalRank = v.optional(l.localRank, -1, 0, here-1)
+	j.Epoch = v.optional(firstSet(get, job.EnvEpoch, l.epoch), 0, 0, job.MaxEpoch)
 	return v.err
 }
 
@@ -145,16 +145,16 @@ type reader struct {
 	err error
 }
 
-// must reads a variable that must be set, because another one is.
-func (v *reader) must(name, other string, low, high int) int {
+// required reads a variable that must be set, because another one is.
+func (v *reader) required(name, other string, low, high int) int {
 	if v.err == nil && v.get(name) == "" {
 		v.err = fmt.Errorf("%s is set but %s is not", other, name)
 	}
-	return v.may(name, 0, low, high)
+	return v.optional(name, 0, low, high)
 }
 
-// may reads a variable that need not be set.
-func (v *reader) may(name string, unset, low, high int) int {
+// optional reads a variable that need not be set.
+func (v *reader) optional(name string, unset, low, high int) int {
 	text := v.get(name)
 	if v.err != nil || text == "" {
 		return unset

@@ -16,12 +16,12 @@ const noticeTimeout = 100 * time.Millisecond
 // peerConn is one connection of the mesh.
 type peerConn struct {
 	netconn.Heartbeat
-	peer  int
-	conn  net.Conn
-	used  atomic.Bool   // the peer has sent something
-	gone  atomic.Bool   // another connection has taken its place
-	ended chan struct{} // closed when reading has ended
-	mu    sync.Mutex    // held while writing
+	peer     int
+	conn     net.Conn
+	used     atomic.Bool   // the peer has sent something
+	replaced atomic.Bool   // another connection has taken its place
+	ended    chan struct{} // closed when reading has ended
+	mu       sync.Mutex    // held while writing
 
 	queueMu sync.Mutex
 	queue   []*frame // notices to be written, in order
@@ -31,14 +31,14 @@ type peerConn struct {
 func (l *peerConn) Read(b []byte) (int, error) {
 	n, err := l.conn.Read(b)
 	if n > 0 {
-		l.Heard()
+		l.Received()
 		l.used.Store(true)
 	}
 	return n, err
 }
 
-// put queues a notice, and reports whether it is the first in the queue: then the caller flushes.
-func (l *peerConn) put(f *frame) bool {
+// enqueue queues a notice, and reports whether it is the first in the queue: then the caller flushes.
+func (l *peerConn) enqueue(f *frame) bool {
 	l.queueMu.Lock()
 	defer l.queueMu.Unlock()
 	l.queue = append(l.queue, f)

@@ -55,8 +55,8 @@ func notice(kind byte, rank int, number uint64, why error) *frame {
 	return &frame{kind: kind, rank: rank, number: number, text: text, cause: why}
 }
 
-// why returns the text of a notice, as an error.
-func (f *frame) why() error {
+// err returns the text of a notice, as an error.
+func (f *frame) err() error {
 	switch {
 	case f.cause != nil:
 		return f.cause

@@ -58,7 +58,7 @@ type gather struct {
 // bruck runs the steps.
 func (g *gather) bruck(blob []byte) ([][]byte, error) {
 	self, n := g.cfg.Rank, g.cfg.Size
-	if _, why := g.news(g.number); why != nil {
+	if _, why := g.gatherFault(g.number); why != nil {
 		return nil, why
 	}
 	have := make([][]byte, 1, n) // of ranks self, self+1, ...
@@ -104,18 +104,18 @@ func (g *gather) receive(from, step int) ([][]byte, error) {
 			return f.blobs, nil
 		}
 		why := fmt.Errorf("is at step %d of AllGather %d, this rank at step %d of %d", f.step, f.number, step, g.number)
-		g.BreakOff(from, g.number, why)
+		g.AbortGather(from, g.number, why)
 		return nil, &Fault{from, why}
 	case <-g.run.Done():
-		return nil, g.whyEnded(from)
+		return nil, g.endError(from)
 	}
 }
 
-// awaitNews waits at most limit for a notice from another rank with the reason why the AllGather cannot complete.
-func (g *gather) awaitNews(limit time.Duration) *Fault {
+// awaitFault waits at most limit for a notice from another rank with the reason why the AllGather cannot complete.
+func (g *gather) awaitFault(limit time.Duration) *Fault {
 	late := time.After(limit)
 	for {
-		changed, why := g.news(g.number)
+		changed, why := g.gatherFault(g.number)
 		if why != nil {
 			return why
 		}
@@ -129,9 +129,9 @@ func (g *gather) awaitNews(limit time.Duration) *Fault {
 
 // sendFailed waits for the explanation of a connection that broke, which the connection's reader looks for, too.
 func (g *gather) sendFailed(to int, err error) error {
-	why := g.awaitNews(2 * g.cfg.Grace)
+	why := g.awaitFault(2 * g.cfg.Grace)
 	if g.run.Err() != nil {
-		return g.whyEnded(to)
+		return g.endError(to)
 	}
 	g.wait.Clear()
 	if why == nil {
@@ -140,9 +140,9 @@ func (g *gather) sendFailed(to int, err error) error {
 	return why
 }
 
-// whyEnded returns why run has ended while this rank waited for a peer. After a timeout the wait stays published for a
+// endError returns why run has ended while this rank waited for a peer. After a timeout the wait stays published for a
 // while.
-func (g *gather) whyEnded(peer int) error {
+func (g *gather) endError(peer int) error {
 	err := context.Cause(g.run)
 	switch {
 	case errors.Is(err, ErrStalled):
@@ -174,7 +174,7 @@ func (l *late) AtFault() int { return l.Rank }
 // giveUp notifies all ranks that this one has given up because of err, and returns its error. Ranks that give up at the
 // same time must not take each other's end for the cause.
 func (g *gather) giveUp(err error) error {
-	if news := g.awaitNews(g.cfg.Grace); news != nil {
+	if news := g.awaitFault(g.cfg.Grace); news != nil {
 		return news
 	}
 	culprit, late := -1, interface{ AtFault() int }(nil)
@@ -186,6 +186,6 @@ func (g *gather) giveUp(err error) error {
 		by, why = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", g.cfg.Rank, g.op, err)
 		err = fmt.Errorf("is waited for: %w", err)
 	}
-	g.BreakOff(by, g.number, why)
+	g.AbortGather(by, g.number, why)
 	return &Fault{culprit, err}
 }

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
@@ -41,9 +42,9 @@ func (m *Mesh) watch(l *peerConn) {
 			}
 		})
 		if silent && !m.HasLeft(l.peer) {
-			m.Lost(l.peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, "+
-				"or the network between is cut%s", m.cfg.On(l.peer), (missedLimit+1)*interval, m.cfg.Rank, m.cfg.On(m.cfg.Rank),
-				netconn.Jumbo(l.conn)))
+			m.ReportFailed(l.peer, strings.TrimSpace(fmt.Sprintf("%s has sent nothing to rank %d%s for %v: it or its host is "+
+				"stopped or down, or the network between is cut%s", m.cfg.On(l.peer), m.cfg.Rank, m.cfg.On(m.cfg.Rank),
+				(missedLimit+1)*interval, netconn.Jumbo(l.conn))))
 		}
 	})
 }

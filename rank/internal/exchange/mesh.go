@@ -25,8 +25,8 @@ import (
 type Config struct {
 	Rank, Size int
 
-	// Grace is how long the end of a connection waits for its explanation: the launcher's report of how the process ended,
-	// or a notice on another connection.
+	// Grace is how long the end of a connection waits for its explanation: the launcher's report of how the process
+	// ended, or a notice on another connection.
 	Grace time.Duration
 
 	// Launched is true where a launcher reports how processes end.
@@ -98,7 +98,7 @@ func (m *Mesh) Attach(peer int, conn net.Conn) {
 		return
 	}
 	if old != nil {
-		old.gone.Store(true) // the peer has not learned in time that it was admitted
+		old.replaced.Store(true) // the peer has not learned in time that it was admitted
 		old.conn.Close()
 	}
 	m.in[peer] = m.begin(peer, conn, inbox)
@@ -171,8 +171,8 @@ func (m *Mesh) read(l *peerConn, inbox chan<- *frame) {
 		}
 		if err != nil {
 			l.conn.Close()
-			if !l.gone.Load() {
-				m.lost(l.peer, err)
+			if !l.replaced.Load() {
+				m.onConnEnd(l.peer, err)
 			}
 			return
 		}
@@ -185,14 +185,14 @@ func (m *Mesh) read(l *peerConn, inbox chan<- *frame) {
 			}
 		case heartbeatFrame:
 		default:
-			m.spread(f)
+			m.broadcast(f)
 		}
 	}
 }
 
-// lost handles the end of a connection. Processes that know more have a grace period to send the reason: that the peer
-// closed, or how it died.
-func (m *Mesh) lost(peer int, err error) {
+// onConnEnd handles the end of a connection. Processes that know more have a grace period to send the reason: that the
+// peer closed, or how it died.
+func (m *Mesh) onConnEnd(peer int, err error) {
 	if m.HasLeft(peer) {
 		return
 	}
@@ -204,9 +204,9 @@ func (m *Mesh) lost(peer int, err error) {
 	switch {
 	case m.HasLeft(peer):
 	case m.hasEnded(peer):
-		m.spread(notice(leftFrame, peer, 0, nil))
+		m.broadcast(notice(leftFrame, peer, 0, nil))
 	default:
-		m.Lost(peer, m.describeEnd(peer, err))
+		m.ReportFailed(peer, m.describeEnd(peer, err))
 	}
 }
 
@@ -233,29 +233,29 @@ func isEnd(err error) bool {
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 
-// Lost notes that a rank has failed, and notifies the others.
-func (m *Mesh) Lost(rank int, what string) {
-	m.spread(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
+// ReportFailed notes that a rank has failed, and notifies the others.
+func (m *Mesh) ReportFailed(rank int, what string) {
+	m.broadcast(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
 }
 
-// BreakOff notifies all ranks that AllGather number and later ones cannot complete, because of rank.
-func (m *Mesh) BreakOff(rank int, number uint64, why error) {
+// AbortGather notifies all ranks that AllGather number and later ones cannot complete, because of rank.
+func (m *Mesh) AbortGather(rank int, number uint64, why error) {
 	kind := brokenFrame
 	if errors.Is(why, ErrStalled) {
 		kind = stalledFrame
 	}
-	m.spread(notice(kind, rank, number, why))
+	m.broadcast(notice(kind, rank, number, why))
 }
 
-// TellPairs sends all ranks the list of the peers that this one cannot connect to, a netconn.Report.
-func (m *Mesh) TellPairs(report []byte) {
-	m.spread(&frame{kind: pairsFrame, rank: m.cfg.Rank, text: string(report)})
+// SendPairs sends all ranks the list of the peers that this one cannot connect to, a netconn.Report.
+func (m *Mesh) SendPairs(report []byte) {
+	m.broadcast(&frame{kind: pairsFrame, rank: m.cfg.Rank, text: string(report)})
 }
 
-// spread records a notice. News is passed on, without waiting and after all earlier notices, to the ranks that this one
-// dialed; failures, and pairs that cannot connect, also go to the ranks that dialed this one.
-func (m *Mesh) spread(f *frame) {
-	if !m.take(f) {
+// broadcast records a notice. News is passed on, without waiting and after all earlier notices, to the ranks that this
+// one dialed; failures, and pairs that cannot connect, also go to the ranks that dialed this one.
+func (m *Mesh) broadcast(f *frame) {
+	if !m.record(f) {
 		return
 	}
 	m.mu.Lock()
@@ -264,7 +264,7 @@ func (m *Mesh) spread(f *frame) {
 		return
 	}
 	for _, l := range m.conns(f.kind == failedFrame || f.kind == pairsFrame) {
-		if l.put(f) {
+		if l.enqueue(f) {
 			m.wg.Go(l.flush)
 		}
 	}
@@ -279,22 +279,22 @@ func (m *Mesh) conns(in bool) []*peerConn {
 	return all
 }
 
-// Goodbye notifies all peers that this rank closes. Before that it sends the failures that it knows of, so that no rank
-// takes its leaving for the cause.
-func (m *Mesh) Goodbye() {
+// SendClosed notifies all peers that this rank closes. Before that it sends the failures that it knows of, so that no
+// rank takes its leaving for the cause.
+func (m *Mesh) SendClosed() {
 	m.gatherMu.Lock() // running operations have been canceled
 	defer m.gatherMu.Unlock()
-	failure, broken := m.troubles()
+	failure, broken := m.firstNotices()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.conns(true) {
 		if failure != nil && failure.rank >= 0 {
-			l.put(failure)
+			l.enqueue(failure)
 		}
 		if broken != nil {
-			l.put(broken)
+			l.enqueue(broken)
 		}
-		l.put(notice(leftFrame, m.cfg.Rank, m.gathered.Load(), nil))
+		l.enqueue(notice(leftFrame, m.cfg.Rank, m.gathered.Load(), nil))
 		l.flush()
 	}
 }

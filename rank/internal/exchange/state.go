@@ -35,9 +35,9 @@ func (s *state) change() {
 	s.changed = make(chan struct{})
 }
 
-// take notes a notice, and reports whether it is news: that a rank has failed, has closed, or cannot connect
+// record notes a notice, and reports whether it is news: that a rank has failed, has closed, or cannot connect
 // to others, or the first reason why AllGathers cannot complete. The first failure is the cause of the others.
-func (s *state) take(f *frame) bool {
+func (s *state) record(f *frame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, left := s.left[f.rank]
@@ -62,13 +62,13 @@ func (s *state) take(f *frame) bool {
 	return true
 }
 
-// Fail notes that rank has failed, -1 for the launcher. It does not notify the other ranks.
-func (s *state) Fail(rank int, what string) {
-	s.take(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
+// MarkFailed notes that rank has failed, -1 for the launcher. It does not notify the other ranks.
+func (s *state) MarkFailed(rank int, what string) {
+	s.record(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
 }
 
-// Closing notes that this rank closes: later events are no news.
-func (s *state) Closing() {
+// MarkClosing notes that this rank closes: later events are no news.
+func (s *state) MarkClosing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closing {
@@ -93,8 +93,8 @@ func (s *state) Gone(rank int) bool {
 	return left || s.ended[rank] || s.lost[rank]
 }
 
-// Ended notes that the launcher saw rank end after closing in good order; hasEnded reports it.
-func (s *state) Ended(rank int) {
+// MarkEnded notes that the launcher saw rank end after closing in good order; hasEnded reports it.
+func (s *state) MarkEnded(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended[rank] = true
@@ -106,9 +106,9 @@ func (s *state) hasEnded(rank int) bool {
 	return s.ended[rank]
 }
 
-// troubles returns the notices of the first failure, and of the reason why AllGathers cannot complete; nil where there
-// is none.
-func (s *state) troubles() (failure, broken *frame) {
+// firstNotices returns the notices of the first failure, and of the reason why AllGathers cannot complete; nil where
+// there is none.
+func (s *state) firstNotices() (failure, broken *frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure, s.broken
@@ -124,7 +124,7 @@ func (s *state) Pairs() (map[int]string, <-chan struct{}) {
 
 // IsBroken reports whether some AllGather cannot complete.
 func (s *state) IsBroken() bool {
-	_, broken := s.troubles()
+	_, broken := s.firstNotices()
 	return broken != nil
 }
 
@@ -133,15 +133,15 @@ func (s *state) Failed() <-chan struct{} { return s.failed }
 
 // Failure returns the first failure, or nil.
 func (s *state) Failure() *Fault {
-	if failure, _ := s.troubles(); failure != nil {
-		return &Fault{failure.rank, failure.why()}
+	if failure, _ := s.firstNotices(); failure != nil {
+		return &Fault{failure.rank, failure.err()}
 	}
 	return nil
 }
 
-// news returns a channel that is closed at the next change, and why AllGather number
+// gatherFault returns a channel that is closed at the next change, and why AllGather number
 // cannot complete: nil while it can.
-func (s *state) news(number uint64) (<-chan struct{}, *Fault) {
+func (s *state) gatherFault(number uint64) (<-chan struct{}, *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := -1 // the first rank that has closed and would be needed
@@ -154,9 +154,9 @@ func (s *state) news(number uint64) (<-chan struct{}, *Fault) {
 	case s.closing:
 		return s.changed, &Fault{-1, ErrClosed}
 	case s.failure != nil:
-		return s.changed, &Fault{s.failure.rank, s.failure.why()}
+		return s.changed, &Fault{s.failure.rank, s.failure.err()}
 	case s.broken != nil && (number >= s.broken.number || gone >= 0): // a later AllGather's end is why it has closed
-		return s.changed, &Fault{s.broken.rank, s.broken.why()}
+		return s.changed, &Fault{s.broken.rank, s.broken.err()}
 	case gone >= 0:
 		return s.changed, &Fault{gone, ErrPeerClosed}
 	}
@@ -166,7 +166,7 @@ func (s *state) news(number uint64) (<-chan struct{}, *Fault) {
 // Watch cancels run with the *Fault because of which AllGather number cannot complete any more.
 func (s *state) Watch(run context.Context, cancel context.CancelCauseFunc, number uint64) {
 	for {
-		changed, why := s.news(number)
+		changed, why := s.gatherFault(number)
 		if why != nil {
 			cancel(why)
 			return

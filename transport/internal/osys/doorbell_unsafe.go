@@ -35,7 +35,7 @@ func (d *Doorbell) End() { _ = unix.Shutdown(d.fd, unix.SHUT_RD) }
 // Close closes the socket.
 func (d *Doorbell) Close() error { return unix.Close(d.fd) }
 
-// BellAddress is the address of a Doorbell, ready for Knock.
+// BellAddress is the address of a Doorbell, ready for Ring.
 type BellAddress struct {
 	raw unix.RawSockaddrUnix
 	len uint32
@@ -54,9 +54,9 @@ func NewBellAddress(name string) (*BellAddress, error) {
 	return a, nil
 }
 
-// Knock makes the Doorbell at a readable. When it cannot, that Doorbell has been rung often enough already, or is gone.
+// Ring makes the Doorbell at a readable. When it cannot, that Doorbell has been rung often enough already, or is gone.
 // It never blocks.
-func (d *Doorbell) Knock(a *BellAddress) {
+func (d *Doorbell) Ring(a *BellAddress) {
 	var knock [1]byte
 	_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(d.fd), uintptr(unsafe.Pointer(&knock)), 1,
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(&a.raw)), uintptr(a.len))

@@ -218,7 +218,7 @@ func TestPassFD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from.Knock(a) // is no descriptor
+	from.Ring(a) // is no descriptor
 	if err := from.SendFD(name, token, fd); err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +400,7 @@ func TestFlood(t *testing.T) {
 	}
 	fill := func() {
 		for range 100 { // as many as the system keeps
-			from.Knock(a)
+			from.Ring(a)
 		}
 	}
 	fill()
@@ -419,7 +419,7 @@ func TestFlood(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					from.Knock(a)
+					from.Ring(a)
 				}
 			}
 		})

@@ -112,8 +112,8 @@ func (l *Line) Pass(payload []byte, to Writer) bool {
 	return true
 }
 
-// Willing reports whether the sender may help to copy the payload.
-func (l *Line) Willing() bool { return l.State.Load()&willing != 0 }
+// MayHelp reports whether the sender may help to copy the payload.
+func (l *Line) MayHelp() bool { return l.State.Load()&willing != 0 }
 
 func stateOf(w uint32, piece int) uint32 {
 	if w&passing != 0 {
@@ -147,8 +147,8 @@ type Writer interface {
 	// Aborted reports whether there is a fault: the receiver may have failed, and no more bytes may be written.
 	Aborted() bool
 
-	// Write copies b to an address of the receiver's memory. It returns false if the receiver has ended, or cannot be
-	// written to.
+	// Write copies b to an address of the receiver's memory. It returns false if the receiver has ended, or cannot
+	// be written to.
 	Write(target uint64, b []byte) bool
 
 	// Fill copies b to the window of the payload's slot.
@@ -175,8 +175,9 @@ func (l *Line) Help(payload []byte, to Writer) bool {
 
 // Reader copies from the sender's memory.
 type Reader interface {
-	// Read copies the bytes of the payload from byte at of it on to b. It returns false without an error if the sender has
-	// ended, or there is a fault, and b is not filled. After ErrRefused the payload passes through the window.
+	// Read copies the bytes of the payload from byte at of it on to b. It returns false without an error if the
+	// sender has ended, or there is a fault, and b is not filled. After ErrRefused the payload passes through the
+	// window.
 	Read(b []byte, at int) (bool, error)
 
 	// Take fills b from the window of the payload's slot.
@@ -277,7 +278,7 @@ func (r *Receiver) whole() ([]byte, error) {
 		case r.taken&(1<<i) != 0:
 			return nil, nil
 		case stateOf(w, i) == free:
-			return nil, fmt.Errorf("%w: piece %d of a payload is nobody's", transport.ErrCorrupt, i)
+			return nil, fmt.Errorf("%w: no rank copies piece %d of a payload", transport.ErrCorrupt, i)
 		case stateOf(w, i) != done:
 			return nil, nil
 		}

@@ -71,7 +71,7 @@ func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
 		return nil, err
 	}
 	r := &receiver{end: end}
-	r.rx = ring.NewRx(ctl, data, r.elsewhere, e.m.Layout.Slots, e.m.Layout.SlotBytes)
+	r.rx = ring.NewRx(ctl, data, r.resolve, e.m.Layout.Slots, e.m.Layout.SlotBytes)
 	e.receivers[k] = r
 	return r, nil
 }

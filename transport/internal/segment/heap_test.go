@@ -170,7 +170,7 @@ func TestPlacesFromPeers(t *testing.T) {
 		{1 << 63, 1}, {^uint64(0), 1}, {^uint64(0) - 3, 8}, {uint64(e.m.Bytes) - 63, 64}, {heap + 8<<20 - 1, 2},
 		{0, 64}, {own, 64}, {theirs + size - 1, 2}, {theirs, int(size) + 1},
 	} {
-		if b, err := r.elsewhere(bad.at, bad.n); !errors.Is(err, transport.ErrCorrupt) {
+		if b, err := r.resolve(bad.at, bad.n); !errors.Is(err, transport.ErrCorrupt) {
 			t.Errorf("%d bytes at %d: %d bytes, %v", bad.n, bad.at, len(b), err)
 		}
 	}
@@ -179,14 +179,14 @@ func TestPlacesFromPeers(t *testing.T) {
 		at uint64
 		n  int
 	}{{heap - 1, 1}, {heap, 2 << 20}, {heap + 4<<20, 4 << 20}, {heap + 16<<20 - 1, 1}} {
-		if b, err := r.elsewhere(good.at, good.n); err != nil || len(b) != good.n {
+		if b, err := r.resolve(good.at, good.n); err != nil || len(b) != good.n {
 			t.Errorf("%d bytes at %d: %d bytes, %v", good.n, good.at, len(b), err)
 		}
 	}
 	p.mapped -= int(size) // of the last FIFO
 	p.expect(t, 2+4+4)
 	for _, in := range []uint64{0, size - 5} {
-		if b, err := r.elsewhere(theirs+in, 5); err != nil || len(b) != 5 {
+		if b, err := r.resolve(theirs+in, 5); err != nil || len(b) != 5 {
 			t.Errorf("5 bytes at %d of another FIFO: %d bytes, %v", in, len(b), err)
 		}
 	}

@@ -90,13 +90,13 @@ func (s *sender) Write(target uint64, b []byte) bool {
 // Fill implements ring.Writer: it copies a part of a payload to its slot.
 func (s *sender) Fill(b []byte) { copy(s.tx.Room(s.at), b) }
 
-// bring copies the oldest payload, of len(into) bytes in the sender's memory, to into. A large one is offered to the
+// fetch copies the oldest payload, of len(into) bytes in the sender's memory, to into. A large one is offered to the
 // sender, which may bring a part of it; one that cannot be read the sender passes through the slot. It returns the
 // place of the payload: the into of the first call for it. Nil means that the sender has not finished its piece, or
 // that there is a fault.
-func (r *receiver) bring(into []byte) ([]byte, error) {
+func (r *receiver) fetch(into []byte) ([]byte, error) {
 	l := r.rx.PayloadLine(r.rx.Next())
-	shared := len(into) > r.e.m.Layout.SlotBytes && len(into) >= helpFrom && l.Willing()
+	shared := len(into) > r.e.m.Layout.SlotBytes && len(into) >= helpFrom && l.MayHelp()
 	if !r.offered && !shared && !l.Passes() {
 		if ok, err := r.Read(into, 0); !errors.Is(err, ring.ErrRefused) {
 			if !ok {

@@ -29,9 +29,9 @@ func newEnd(e *Endpoint, k transport.Link, mem []byte, peer int) end {
 // idle reports whether an end that can do nothing now may be able to later.
 func (d *end) idle() bool { return atomic.LoadUint32(d.peerClosed) == 0 }
 
-// gone returns the error of a link whose peer has closed. Where the set has a fault it returns nil: the peer most
+// endError returns the error of a link whose peer has closed. Where the set has a fault it returns nil: the peer most
 // likely closed because of it, and a waiting caller learns the fault, which is the first cause, from Aborted.
-func (d *end) gone() error {
+func (d *end) endError() error {
 	if _, aborted := d.e.Aborted(); aborted {
 		return nil
 	}

@@ -60,7 +60,7 @@ func (r *receiver) TryPeekInto(h *call.Header, into []byte) ([]byte, bool, error
 			return nil, true, nil
 		}
 	}
-	b, err = r.bring(into)
+	b, err = r.fetch(into)
 	r.fetched = b
 	return b, b != nil, err
 }
@@ -93,7 +93,7 @@ func (r *receiver) TryRead(into []byte, at int) (bool, error) {
 		if whole == nil {
 			whole = make([]byte, n)
 		}
-		if r.fetched, err = r.bring(whole); r.fetched == nil {
+		if r.fetched, err = r.fetch(whole); r.fetched == nil {
 			return false, err
 		}
 	}
@@ -106,7 +106,8 @@ func (r *receiver) TryRead(into []byte, at int) (bool, error) {
 func (r *receiver) Read(into []byte, at int) (bool, error) {
 	address, _, _ := r.rx.Private()
 	if r.e.reach == nil {
-		return false, r.failure(fmt.Errorf("%w: payload in the sender's memory, which nobody can read", transport.ErrCorrupt))
+		return false, r.failure(fmt.Errorf("%w: payload in the sender's memory, which this rank cannot read",
+			transport.ErrCorrupt))
 	}
 	err := r.e.reach.Read(r.link.Src, address+uint64(at), into)
 	if _, aborted := r.e.Aborted(); aborted || errors.Is(err, ErrVanished) {
@@ -133,13 +134,13 @@ func (r *receiver) peek(h *call.Header) ([]byte, bool, error) {
 		case r.idle():
 			return nil, false, nil
 		case again:
-			return nil, false, r.gone()
+			return nil, false, r.endError()
 		}
 	}
 }
 
-// settle resets the state of the transfer of the oldest slot's payload.
-func (r *receiver) settle() {
+// resetTransfer resets the state of the transfer of the oldest slot's payload.
+func (r *receiver) resetTransfer() {
 	if r.offered {
 		if r.fetched == nil {
 			panic("segment: Release of a payload that has begun to come")
@@ -154,7 +155,7 @@ func (r *receiver) settle() {
 
 // Release gives the slot back and wakes the sender if it sleeps.
 func (r *receiver) Release() {
-	r.settle()
+	r.resetTransfer()
 	r.sync.releaseBack()
 	r.rx.Release()
 	r.bell.Ring()
@@ -162,7 +163,7 @@ func (r *receiver) Release() {
 
 // Drop gives the slot back without waking the sender.
 func (r *receiver) Drop() {
-	r.settle()
+	r.resetTransfer()
 	r.sync.releaseBack()
 	r.rx.Drop()
 }
@@ -170,9 +171,9 @@ func (r *receiver) Drop() {
 // Wake wakes the sender if it sleeps.
 func (r *receiver) Wake() { r.bell.Ring() }
 
-// elsewhere is a ring.Shared: it returns a payload that, according to the peer, lies elsewhere in the segment, in a
+// resolve is a ring.Shared: it returns a payload that, according to the peer, lies elsewhere in the segment, in a
 // heap or in another FIFO of the same sender.
-func (r *receiver) elsewhere(at uint64, n int) ([]byte, error) {
+func (r *receiver) resolve(at uint64, n int) ([]byte, error) {
 	if in := at - r.lendsAt; in < uint64(len(r.lender)) && uint64(n) <= uint64(len(r.lender))-in {
 		return r.lender[in : in+uint64(n) : in+uint64(n)], nil
 	}

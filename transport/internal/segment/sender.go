@@ -28,9 +28,9 @@ type loan struct {
 	pos uint32
 }
 
-// settled reports whether every receiver to which the payload of the next slot was lent has released it, or has closed
-// and will not read it any more.
-func (s *sender) settled() bool {
+// loansReturned reports whether every receiver to which the payload of the next slot was lent has released it, or has
+// closed and will not read it any more.
+func (s *sender) loansReturned() bool {
 	i := int(s.tx.Next()) & (len(s.loans) - 1)
 	for _, l := range s.loans[i] {
 		if !l.to.tx.Free(l.pos) && atomic.LoadUint32(l.to.peerClosed) == 0 {
@@ -51,7 +51,7 @@ func (s *sender) TryReserve(n int) ([]byte, bool, error) {
 		case err != nil || s.e.closed.Load():
 			return nil, false, s.failure(err)
 		case ok && !s.lost:
-			if s.loans != nil && !s.settled() {
+			if s.loans != nil && !s.loansReturned() {
 				return nil, false, nil
 			}
 			s.sync.acquireBack()
@@ -59,7 +59,7 @@ func (s *sender) TryReserve(n int) ([]byte, bool, error) {
 		case s.idle():
 			return nil, false, nil
 		case again:
-			return nil, false, s.gone()
+			return nil, false, s.endError()
 		}
 	}
 }

@@ -151,7 +151,7 @@ func (c *Conn) Watch(interval time.Duration, limit int, tick func()) (silent boo
 			}()
 		}
 		if c.paused.Load() {
-			c.raw.Heard()
+			c.raw.Received()
 		}
 		tick()
 	})
@@ -172,7 +172,7 @@ type monitored struct {
 func (m *monitored) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
 	if n > 0 {
-		m.Heard()
+		m.Received()
 	}
 	if err != nil {
 		m.ended.Store(&err)

@@ -102,7 +102,7 @@ func (t *Thin) skip(last *int, w int) {
 	}
 }
 
-var errThin = errors.New("not what is left of blocks without their zeros")
+var errThin = errors.New("invalid encoding of blocks without their zeros")
 
 // Spread returns the blocks, of the given size in bytes, that Squeeze has squeezed into p. p is untrusted. The result
 // is valid until the next call.

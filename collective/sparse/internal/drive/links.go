@@ -12,13 +12,13 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// place is a rank with its ends of links.
-type place struct {
+// rankLinks is a rank with its ends of links.
+type rankLinks struct {
 	ep   transport.Endpoint
 	rank int
 }
 
-func (p *place) at() *place { return p }
+func (p *rankLinks) at() *rankLinks { return p }
 
 // tree is a rank's place in a tree, and the ends of its links.
 type tree struct {

@@ -94,14 +94,14 @@ func TestSearchTakesTurns(t *testing.T) {
 		if c, _ := leaf.Counts(); c.SentBytes > sent {
 			sizes, sent = append(sizes, c.SentBytes-sent), c.SentBytes
 		}
-		if leaf.Rests() {
+		if leaf.ShouldYield() {
 			turns++
 		}
 	}
 	if len(sizes) < 2 || sizes[0] > 8<<10 || sizes[1] < 30<<10 {
 		t.Errorf("chunks of %d bytes while it searches, want a small one first and then full ones", sizes)
 	}
-	if turns != 2 || leaf.Rests() {
+	if turns != 2 || leaf.ShouldYield() {
 		t.Errorf("it is another rank's turn %d times in 9 MB", turns)
 	}
 }
@@ -158,7 +158,7 @@ func TestSearchersAddUp(t *testing.T) {
 		if !bytes.Equal(data, want) {
 			t.Errorf("rank %d has another result", r)
 		}
-		if s.merges[r].rested == 0 {
+		if s.merges[r].yieldedAt == 0 {
 			t.Errorf("rank %d has kept its core for all of the search", r)
 		}
 	}

@@ -21,18 +21,18 @@ type Pool struct {
 
 	Keep int // set by NewPool
 
-	place
+	rankLinks
 	peers []peer // by rank; this one has no links
 	sum   pool.Sum
 	head  call.Header
 
 	part, result []byte // memory of the Endpoint
 
-	step  int32  // the present step
-	mine  []byte // memory of this rank that all peers read
-	told  int    // number of peers that this rank has sent its memory to, including itself
-	heard int    // number of peers whose memory this rank has received, including itself
-	done  bool
+	step     int32  // the present step
+	mine     []byte // memory of this rank that all peers read
+	sent     int    // number of peers that this rank has sent its memory to, including itself
+	received int    // number of peers whose memory this rank has received, including itself
+	done     bool
 }
 
 // The steps in which ranks lend memory to each other; in the Root of a header.
@@ -43,7 +43,7 @@ const (
 
 // NewPool returns a Pool for a rank over links of small slots, in lane 0, with memory for Alloc.
 func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
-	p := &Pool{place: place{ep, rank}, peers: make([]peer, size), Keep: keepBytes}
+	p := &Pool{rankLinks: rankLinks{ep, rank}, peers: make([]peer, size), Keep: keepBytes}
 	for q := range p.peers {
 		var err error
 		if q == rank {
@@ -68,7 +68,7 @@ func (p *Pool) Begin(head call.Header, job pool.Job, n int) error {
 
 // publish begins a step in which all peers read memory of this rank.
 func (p *Pool) publish(memory []byte, step int32) {
-	p.mine, p.step, p.told, p.heard = memory, step, 1, 1
+	p.mine, p.step, p.sent, p.received = memory, step, 1, 1
 	for q := range p.peers {
 		p.peers[q].fed = q == p.rank
 	}
@@ -98,11 +98,11 @@ func (p *Pool) Done() bool { return p.done }
 
 // Poll makes the progress that is possible now. Precondition: p is not done.
 func (p *Pool) Poll() (moved bool, err error) {
-	if moved, err = p.tell(); err != nil {
+	if moved, err = p.lend(); err != nil {
 		return moved, err
 	}
-	heard, err := p.listen()
-	if err != nil || p.told < len(p.peers) || p.heard < len(p.peers) {
+	heard, err := p.receive()
+	if err != nil || p.sent < len(p.peers) || p.received < len(p.peers) {
 		return moved || heard, err
 	}
 	if p.step == stepPart {
@@ -122,12 +122,12 @@ func (p *Pool) release() {
 	}
 }
 
-// tell lends this rank's memory to the peers, as far as there is room on the links.
-func (p *Pool) tell() (moved bool, err error) {
-	head, first := p.head, p.told
+// lend lends this rank's memory to the peers, as far as there is room on the links.
+func (p *Pool) lend() (moved bool, err error) {
+	head, first := p.head, p.sent
 	head.Root = p.step
-	for ; p.told < len(p.peers) && err == nil; p.told++ {
-		q := (p.rank + p.told) % len(p.peers)
+	for ; p.sent < len(p.peers) && err == nil; p.sent++ {
+		q := (p.rank + p.sent) % len(p.peers)
 		to := p.peers[q].to
 		_, ok, reserving := to.TryReserve(0)
 		if err = transport.OnLink(reserving, "sending to", q); err != nil || !ok {
@@ -136,18 +136,18 @@ func (p *Pool) tell() (moved bool, err error) {
 		to.Lend(&head, p.mine, false)
 		p.SentChunks++
 	}
-	if p.told == first {
+	if p.sent == first {
 		return false, err
 	}
 	p.ep.Fence()
-	for i := first; i < p.told; i++ {
+	for i := first; i < p.sent; i++ {
 		p.peers[(p.rank+i)%len(p.peers)].to.Wake()
 	}
 	return true, err
 }
 
-// listen processes the messages that have arrived from the peers.
-func (p *Pool) listen() (moved bool, err error) {
+// receive processes the messages that have arrived from the peers.
+func (p *Pool) receive() (moved bool, err error) {
 	want := p.head
 	want.Root = p.step
 	for i := 1; i < len(p.peers); i++ {
@@ -166,11 +166,11 @@ func (p *Pool) listen() (moved bool, err error) {
 			err = p.take(q, memory)
 		}
 		if err != nil {
-			return moved, transport.OnLink(err, p.lacks()+" of", q)
+			return moved, transport.OnLink(err, p.contents()+" of", q)
 		}
 		if ok {
 			c.fed, moved = true, true
-			p.heard++
+			p.received++
 			p.ReceivedChunks++
 			p.ReceivedBytes += len(memory)
 		}
@@ -178,8 +178,8 @@ func (p *Pool) listen() (moved bool, err error) {
 	return moved, nil
 }
 
-// lacks names the contents of the messages of this step.
-func (p *Pool) lacks() string {
+// contents names the contents of the messages of this step.
+func (p *Pool) contents() string {
 	if p.step == stepPart {
 		return "blocks"
 	}
@@ -203,7 +203,7 @@ func (p *Pool) add() error {
 	}
 	p.sum.Reduce(result[:n])
 	p.publish(result[:n], stepResult)
-	if _, err := p.tell(); err != nil {
+	if _, err := p.lend(); err != nil {
 		return err
 	}
 	p.sum.Fold()
@@ -211,15 +211,15 @@ func (p *Pool) add() error {
 	return p.take(p.rank, result[:n])
 }
 
-// Rests returns false: a rank does all its work at once.
-func (p *Pool) Rests() bool { return false }
+// ShouldYield returns false: a rank does all its work at once.
+func (p *Pool) ShouldYield() bool { return false }
 
 // WaitsFor returns the missing messages and their ranks.
 func (p *Pool) WaitsFor() []waits.Blocker {
 	var list []waits.Blocker
 	for q := range p.peers {
 		if !p.peers[q].fed {
-			list = append(list, waits.Blocker{Rank: q, What: "to send " + p.lacks()})
+			list = append(list, waits.Blocker{Rank: q, What: "to send " + p.contents()})
 		}
 	}
 	if len(list) == 0 {

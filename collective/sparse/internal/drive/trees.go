@@ -14,19 +14,19 @@ import (
 // Trees runs the merge of sorted block streams along several trees at once, with a merge.Node in each. It is reused for
 // one tensor after the other: Begin, and then it is an Exchange.
 type Trees struct {
-	place
+	rankLinks
 	trees []tree
 	head  call.Header
 	left  int // trees that are not done
 
-	finder merge.Finder // finder of this rank's blocks; nil: they are all known
-	grid   block.Grid
-	rested int // blocks that were known when this rank last yielded its core
+	finder    merge.Finder // finder of this rank's blocks; nil: they are all known
+	grid      block.Grid
+	yieldedAt int // blocks that were known when this rank last yielded its core
 }
 
 // NewTrees returns a Trees for a rank along trees, whose links ep has.
 func NewTrees(ep transport.Endpoint, trees []topo.Tree, rank int) (*Trees, error) {
-	m := &Trees{place: place{ep, rank}}
+	m := &Trees{rankLinks: rankLinks{ep, rank}}
 	for i, t := range trees {
 		e, err := openTree(ep, i, t, rank)
 		if err != nil {
@@ -42,7 +42,7 @@ func NewTrees(ep transport.Endpoint, trees []topo.Tree, rank int) (*Trees, error
 // Begin starts the next tensor; every tree has its part of the blocks. With inOrder, a block is added in rank order
 // among those of a rank and its children; without it, the rank's own blocks are the first.
 func (m *Trees) Begin(head call.Header, j merge.Job, parts []block.Set, inOrder bool) error {
-	m.head, m.left, m.rested = head, len(m.trees), 0
+	m.head, m.left, m.yieldedAt = head, len(m.trees), 0
 	m.grid, m.finder = j.Grid, j.Finder
 	for i := range m.trees {
 		t := &m.trees[i]
@@ -116,12 +116,12 @@ func (m *Trees) search() bool {
 // searching reports whether this rank does not know all of its blocks yet.
 func (m *Trees) searching() bool { return m.finder != nil && m.finder.Known() < m.grid.Blocks() }
 
-// Rests reports, once for every turnBytes of the search, that the rank should yield its core to another one.
-func (m *Trees) Rests() bool {
-	if !m.searching() || m.finder.Known()-m.rested < turnBytes/m.grid.BlockBytes() {
+// ShouldYield reports, once for every turnBytes of the search, that the rank should yield its core to another one.
+func (m *Trees) ShouldYield() bool {
+	if !m.searching() || m.finder.Known()-m.yieldedAt < turnBytes/m.grid.BlockBytes() {
 		return false
 	}
-	m.rested = m.finder.Known()
+	m.yieldedAt = m.finder.Known()
 	return true
 }
 
@@ -129,7 +129,7 @@ func (m *Trees) Rests() bool {
 func (m *Trees) feed(t *tree) (moved bool, err error) {
 	for i := range t.children {
 		c := &t.children[i]
-		if !t.node.Hungry(i) {
+		if !t.node.NeedsChunk(i) {
 			continue
 		}
 		c.release()
@@ -213,7 +213,7 @@ func (m *Trees) cut(to transport.Sender, window []byte, n int) error {
 
 // fromParent processes the chunks that the parent has sent.
 func (m *Trees) fromParent(t *tree) (moved bool, err error) {
-	for t.node.Listens() {
+	for t.node.ExpectsResult() {
 		chunk, ok, err := m.peek(t.parent.of)
 		if err == nil && ok {
 			err = t.node.Down(chunk)
@@ -268,7 +268,7 @@ func (m *Trees) WaitsFor() []waits.Blocker {
 		}
 		before := len(list)
 		for j, c := range t.children {
-			if t.node.Hungry(j) {
+			if t.node.NeedsChunk(j) {
 				list = append(list, waits.Blocker{Rank: c.rank, What: fmt.Sprintf("to send blocks of tree %d", t.number)})
 			}
 		}

@@ -21,15 +21,16 @@ type Exchange interface {
 	// WaitsFor returns the missing messages, and the ranks that have to send them if these are known.
 	WaitsFor() []waits.Blocker
 
-	// Rests reports whether a rank that shares its core should yield it now, because it has much to do by itself.
-	Rests() bool
+	// ShouldYield reports whether a rank that shares its core should yield it now, because it has much to do by
+	// itself.
+	ShouldYield() bool
 
 	// at returns the rank, and its links.
-	at() *place
+	at() *rankLinks
 }
 
-// restPart is the divisor of a backoff for the sleep of a rank that Rests: it has work to do.
-const restPart = 3
+// yieldPart is the divisor of a backoff for the sleep of a rank that ShouldYield: it has work to do.
+const yieldPart = 3
 
 // maxBackoffs is the number of backoffs in a row without progress before a rank that shares its core sleeps on its
 // bell.
@@ -38,7 +39,7 @@ const maxBackoffs = 20
 // Run polls x until it is done, and waits in between as w specifies. It returns the fault of the links if x could not
 // be completed, here or on another rank; the links are then unusable. doing names the call.
 func Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (transport.Fault, bool) {
-	r := &run{Exchange: x, Waiter: w, place: x.at(), doing: doing}
+	r := &run{Exchange: x, Waiter: w, rankLinks: x.at(), doing: doing}
 	if err := r.wait(ctx); err != nil {
 		return w.Fail(err, r.ep, r.rank, doing, r.WaitsFor)
 	}
@@ -49,7 +50,7 @@ func Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (trans
 type run struct {
 	Exchange
 	*engine.Waiter
-	*place
+	*rankLinks
 	doing string
 }
 
@@ -68,8 +69,8 @@ func (r *run) wait(ctx context.Context) error {
 			asleep.End(r.Watch)
 			return nil
 		}
-		if r.Backoff > 0 && r.Rests() {
-			time.Sleep(r.Backoff / restPart)
+		if r.Backoff > 0 && r.ShouldYield() {
+			time.Sleep(r.Backoff / yieldPart)
 		}
 		idle++
 		switch {

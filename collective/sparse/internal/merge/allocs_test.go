@@ -49,7 +49,7 @@ func (s *star) all() {
 	root := s.nodes[0]
 	for !root.Done() {
 		for v := 1; v < len(s.nodes); v++ {
-			if root.Hungry(v - 1) {
+			if root.NeedsChunk(v - 1) {
 				if n := s.nodes[v].Up(s.windows[v]); n > 0 {
 					must(root.Feed(v-1, s.windows[v][:n]))
 				}

@@ -83,8 +83,8 @@ func decode(p []byte, g block.Grid, runs []run, thin *block.Thin, kept bool) (ch
 		}
 	}
 	if carried != blocks || size != len(c.body) {
-		return chunk{}, fmt.Errorf("%w: %d blocks in %d bytes, the runs say %d in %d", block.ErrProtocol, blocks, len(c.body),
-			carried, size)
+		return chunk{}, fmt.Errorf("%w: %d blocks in %d bytes, the runs have %d in %d", block.ErrProtocol, blocks,
+			len(c.body), carried, size)
 	}
 	if c.next != infinity && int(c.next) >= g.Blocks() {
 		return chunk{}, fmt.Errorf("%w: block %d of %d is next", block.ErrProtocol, c.next, g.Blocks())

@@ -14,10 +14,10 @@ func (n *Node) Down(p []byte) error {
 		err = n.allowed(&c)
 	}
 	if err != nil {
-		return n.refuse("the parent", err)
+		return n.chunkError("the parent", err)
 	}
 	n.received(p)
-	n.heard = true
+	n.hasResult = true
 	for _, r := range c.runs {
 		c.body = n.store(r, c.body)
 	}
@@ -28,8 +28,8 @@ func (n *Node) Down(p []byte) error {
 	return nil
 }
 
-// Listens reports whether the parent still has to send a chunk.
-func (n *Node) Listens() bool { return !n.root && n.promise != infinity }
+// ExpectsResult reports whether the parent still has to send a chunk.
+func (n *Node) ExpectsResult() bool { return !n.root && n.promise != infinity }
 
 // allowed checks a chunk of the parent against the blocks sent to it: every block that went up comes back, and none
 // comes before.
@@ -37,10 +37,10 @@ func (n *Node) allowed(c *chunk) error {
 	if c.tensor != n.job.Tensor {
 		return fmt.Errorf("%w: tensor %d", block.ErrMismatch, c.tensor)
 	}
-	if len(c.runs) == 0 && (n.heard || c.next != infinity) {
+	if len(c.runs) == 0 && (n.hasResult || c.next != infinity) {
 		return fmt.Errorf("%w: no blocks", block.ErrProtocol)
 	}
-	if n.heard && c.runs[0].first != n.promise {
+	if n.hasResult && c.runs[0].first != n.promise {
 		return fmt.Errorf("%w: it begins with block %d after block %d was promised", block.ErrProtocol, c.runs[0].first,
 			n.promise)
 	}
@@ -81,7 +81,7 @@ func (n *Node) allowed(c *chunk) error {
 func (n *Node) store(r run, body []byte) []byte {
 	j := &n.job
 	n.final = r.first + r.n
-	n.know(r.first, r.n)
+	n.addResult(r.first, r.n)
 	dst := j.Grid.Of(j.Recv, r.first, r.n)
 	switch {
 	case !r.kept:
@@ -101,8 +101,8 @@ func (n *Node) store(r run, body []byte) []byte {
 	return body
 }
 
-// know counts blocks of the result.
-func (n *Node) know(first, blocks int) {
+// addResult counts blocks of the result.
+func (n *Node) addResult(first, blocks int) {
 	n.counts.Union += blocks
 	if n.job.Union != nil {
 		n.job.Union.AddRun(first, blocks)
@@ -123,7 +123,7 @@ func (n *Node) keep(r run) {
 // ToChild composes the next chunk for a child: see Up.
 func (n *Node) ToChild(child int, window []byte) int {
 	o := &n.down[child]
-	if o.ended || !n.heard {
+	if o.ended || !n.hasResult {
 		return 0
 	}
 	w := n.writer(window)

@@ -75,7 +75,7 @@ func FuzzNode(f *testing.F) {
 			switch {
 			case from&1 == 1:
 				err = n.Down(p)
-			case n.Hungry(0):
+			case n.NeedsChunk(0):
 				err = n.Feed(0, p)
 			default:
 				continue
@@ -160,9 +160,9 @@ func TestChunksThatAreRefused(t *testing.T) {
 		"tensor":          {0, put32(0, 9), "tensor 9"},
 		"next in it":      {0, put32(4, 0), "next chunk begins"},
 		"next beyond":     {0, put32(4, 11), "block 11 of 11"},
-		"blocks":          {0, put32(8, 2), "the runs say 1"},
+		"blocks":          {0, put32(8, 2), "the runs have 1"},
 		"runs":            {0, put32(12, 1000), "1000 runs"},
-		"no runs":         {0, put32(12, 0), "the runs say 0"},
+		"no runs":         {0, put32(12, 0), "the runs have 0"},
 		"empty run":       {0, lastRun(0, 0), "0 blocks"},
 		"run beyond":      {0, lastRun(11, 1), "from 11 on"},
 		"run far beyond":  {0, lastRun(0, 1<<31-1), "blocks from 0 on"},

@@ -36,8 +36,8 @@ type Finder interface {
 // Node is one rank's place in one tree. It runs one Job after the other (Begin). One goroutine at a time may use it.
 // The caller drives it until Done:
 //
-//   - while Hungry(child): Feed the child's next chunk. It must not change until the Node is Hungry for the child's
-//     next one, or Done;
+//   - while NeedsChunk(child): Feed the child's next chunk. It must not change until the Node needs the child's next
+//     one, or is Done;
 //   - Merge, which makes the reductions, a bounded piece at a time;
 //   - below the root: send chunks that Up composes to the parent, and pass chunks of the parent to Down;
 //   - send chunks that ToChild composes to the child.
@@ -63,14 +63,14 @@ type Node struct {
 	upNext uint32   // the next block, as the last chunk for the parent announced
 	upEnd  bool     // it was the last one
 
-	log      []result // result to be sent down, as far as it is known
-	promise  int      // the block of the result after the log, past the last at the end
-	heard    bool     // the parent has sent a chunk
-	final    int      // blocks of the result before it are in Recv
-	down     []outlet // by child
-	incoming []run    // memory for a chunk of the parent
-	outgoing []run    // memory for a chunk to write
-	thin     block.Thin
+	log       []result // result to be sent down, as far as it is known
+	promise   int      // the block of the result after the log, past the last at the end
+	hasResult bool     // the parent has sent a chunk
+	final     int      // blocks of the result before it are in Recv
+	down      []outlet // by child
+	incoming  []run    // memory for a chunk of the parent
+	outgoing  []run    // memory for a chunk to write
+	thin      block.Thin
 }
 
 // outlet is the progress of sending a log.
@@ -116,7 +116,7 @@ func (n *Node) Begin(j Job) error {
 	blocks := j.Grid.Blocks()
 	n.job, n.counts = j, block.Counts{}
 	n.in = block.Sized(n.in, n.children+1)
-	n.in[0] = input{set: j.Blocks, finder: j.Finder, blocks: blocks, heard: true}
+	n.in[0] = input{set: j.Blocks, finder: j.Finder, blocks: blocks, started: true}
 	n.in[0].own(0)
 	for i := range n.in[1:] {
 		n.in[1+i] = input{memory: n.in[1+i].memory, thin: n.in[1+i].thin}
@@ -126,7 +126,7 @@ func (n *Node) Begin(j Job) error {
 		clear(n.have)
 	}
 	n.merged, n.up, n.upNext, n.upEnd = n.merged[:0], outlet{}, 0, n.root
-	n.log, n.promise, n.heard, n.final = n.log[:0], 0, n.root, 0
+	n.log, n.promise, n.hasResult, n.final = n.log[:0], 0, n.root, 0
 	n.down = block.Sized(n.down, n.children)
 	clear(n.down)
 	return nil
@@ -148,6 +148,6 @@ func (n *Node) Done() bool {
 // Counts returns the counts since Begin.
 func (n *Node) Counts() block.Counts { return n.counts }
 
-func (n *Node) refuse(who string, err error) error {
+func (n *Node) chunkError(who string, err error) error {
 	return fmt.Errorf("merge: tensor %d, chunk of %s: %w", n.job.Tensor, who, err)
 }

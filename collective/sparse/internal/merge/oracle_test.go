@@ -91,7 +91,7 @@ func (t *tree) step(tb testing.TB, v, what int) bool {
 	switch what {
 	case 0:
 		for i, c := range t.kids[v] {
-			if len(t.up[c]) > 0 && n.Hungry(i) {
+			if len(t.up[c]) > 0 && n.NeedsChunk(i) {
 				for j := range t.held[c] {
 					t.held[c][j] = Garbage // a chunk that is no longer in use is not read again
 				}

@@ -212,7 +212,7 @@ func (r *forestRun) receive(t, v int) (moved bool) {
 	p := &r.places[t][v]
 	for i, c := range p.children {
 		e := r.places[t][c].up
-		if !p.node.Hungry(i) {
+		if !p.node.NeedsChunk(i) {
 			continue
 		}
 		if e.held {

@@ -11,9 +11,9 @@ import (
 // input is one of the sorted streams that a Node merges. The number of its next block is known before the block
 // arrives.
 type input struct {
-	at    int // the next block, infinity at the end; 0 before the first chunk
-	n     int // blocks of its run that are here; 0: none yet
-	heard bool
+	at      int // the next block, infinity at the end; 0 before the first chunk
+	n       int // blocks of its run that are here; 0: none yet
+	started bool
 
 	set     block.Set // own blocks, among blocks 0 to blocks-1
 	finder  Finder    // finder of blocks that are not in set yet; nil: all are
@@ -68,13 +68,13 @@ func (in *input) advance() {
 	in.at, in.n = in.runs[0].first, in.runs[0].n
 }
 
-// Hungry reports whether Feed can accept the child's next chunk. The previous chunk is then no longer in use.
-func (n *Node) Hungry(child int) bool {
+// NeedsChunk reports whether Feed can accept the child's next chunk. The previous chunk is then no longer in use.
+func (n *Node) NeedsChunk(child int) bool {
 	in := &n.in[1+child]
-	return in.n == 0 && (!in.heard || in.at != infinity)
+	return in.n == 0 && (!in.started || in.at != infinity)
 }
 
-// Feed processes the next chunk of a child. Precondition: Hungry.
+// Feed processes the next chunk of a child. Precondition: NeedsChunk.
 func (n *Node) Feed(child int, p []byte) error {
 	in := &n.in[1+child]
 	c, err := decode(p, n.job.Grid, in.memory, &in.thin, false)
@@ -82,16 +82,16 @@ func (n *Node) Feed(child int, p []byte) error {
 	case err != nil:
 	case c.tensor != n.job.Tensor:
 		err = fmt.Errorf("%w: tensor %d", block.ErrMismatch, c.tensor)
-	case len(c.runs) == 0 && (in.heard || c.next != infinity):
+	case len(c.runs) == 0 && (in.started || c.next != infinity):
 		err = fmt.Errorf("%w: no blocks", block.ErrProtocol)
-	case in.heard && c.runs[0].first != in.at:
+	case in.started && c.runs[0].first != in.at:
 		err = fmt.Errorf("%w: it begins with block %d after block %d was promised", block.ErrProtocol, c.runs[0].first, in.at)
 	}
 	if err != nil {
-		return n.refuse(fmt.Sprintf("child %d", child), err)
+		return n.chunkError(fmt.Sprintf("child %d", child), err)
 	}
 	n.received(p)
-	in.memory, in.runs, in.whole, in.body, in.next, in.heard = c.runs, c.runs, c.body, c.body, c.next, true
+	in.memory, in.runs, in.whole, in.body, in.next, in.started = c.runs, c.runs, c.body, c.body, c.next, true
 	in.advance()
 	return nil
 }
@@ -103,8 +103,8 @@ func (n *Node) received(p []byte) {
 	n.counts.ReceivedBlocks += int(binary.LittleEndian.Uint32(p[8:]))
 }
 
-// least returns the block that is merged next, infinity at the end.
-func (n *Node) least() int {
+// nextBlock returns the block that is merged next, infinity at the end.
+func (n *Node) nextBlock() int {
 	b := infinity
 	for i := range n.in {
 		b = min(b, n.in[i].at)
@@ -138,7 +138,7 @@ func (n *Node) flush() {
 // merge is Merge without the reductions, which it lists.
 func (n *Node) merge(limit int) (some bool) {
 	for limit > 0 {
-		b := n.least()
+		b := n.nextBlock()
 		if b == infinity {
 			if n.root && n.promise != infinity {
 				n.promise = infinity
@@ -150,7 +150,7 @@ func (n *Node) merge(limit int) (some bool) {
 		if blocks == 0 {
 			return some
 		}
-		n.note(b, blocks)
+		n.mergeRun(b, blocks)
 		limit -= blocks * n.job.Grid.BlockBytes()
 		some = true
 	}
@@ -170,8 +170,8 @@ func (n *Node) ready(b, most int) int {
 	return most
 }
 
-// note merges blocks b to b+blocks-1, except for the sums, which flush adds up.
-func (n *Node) note(b, blocks int) {
+// mergeRun merges blocks b to b+blocks-1, except for the sums, which flush adds up.
+func (n *Node) mergeRun(b, blocks int) {
 	j := &n.job
 	from, to := j.Grid.Range(b, blocks)
 	sources, last := 0, 0
@@ -203,9 +203,9 @@ func (n *Node) note(b, blocks int) {
 		sole = uint16(last) // 0 for the own block
 	}
 	if n.root {
-		n.know(b, blocks)
+		n.addResult(b, blocks)
 		n.log = appended(n.log, result{b, blocks, sole})
-		n.promise = n.least()
+		n.promise = n.nextBlock()
 		return
 	}
 	for i := b; i < b+blocks; i++ {
@@ -297,7 +297,7 @@ func (n *Node) Up(window []byte) int {
 		}
 		next = own.at
 	} else {
-		next, _ = n.compose(&w, &n.up, n.merged, n.least(), toParent)
+		next, _ = n.compose(&w, &n.up, n.merged, n.nextBlock(), toParent)
 	}
 	size := n.send(&w, next)
 	if size > 0 {
