@@ -82,14 +82,11 @@ func (b *block) alloc() (offset int, err error) {
 	return offset, nil
 }
 
-// attach maps the block, which lies at an offset of the first rank's memory, and registers all but slots.
-func (b *block) attach(dev *cuda.Device, first, offset int) error {
-	mem, err := b.Endpoint.View(first, offset, b.bytes())
-	if err != nil {
-		return err
+// view maps the block, which lies at an offset of the first rank's memory.
+func (b *block) view(offset int) (err error) {
+	if b.Mem, err = b.Endpoint.View(b.local[0], offset, b.bytes()); err != nil {
+		err = fmt.Errorf("view memory that the ranks of this host share: %w", err)
 	}
-	b.Mem = mem
-	_, err = b.register(dev, 0, b.slotsAt(0))
 	return err
 }
 

@@ -58,7 +58,8 @@ func Open(ctx context.Context, c *setup.Setup, links Links, w setup.World, dev *
 }
 
 func (o *opening) run() error {
-	for _, step := range []func() error{o.meet, o.survey, o.tryPeers, o.plan, o.share, o.attach, o.connect, o.start} {
+	for _, step := range []func() error{o.meet, o.survey, o.tryPeers, o.plan, o.share, o.view, o.attach, o.connect,
+		o.start} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -225,12 +226,22 @@ func (o *opening) share() (err error) {
 	return err
 }
 
+// view maps the block of host memory that the ranks of this host share.
+func (o *opening) view() error {
+	b := &o.session.block
+	_, err := exchange(o.ctx, o.w, struct{}{}, b.view(o.shared[b.local[0]].Block))
+	if err != nil {
+		b.Mem = nil // release would wait there for a rank that does not see it
+	}
+	return err
+}
+
 // attach maps the memory that the other ranks share, as far as the device fills or reads it: host memory that it sees
 // is pinned.
 func (o *opening) attach() error {
 	d := o.session
-	err := d.block.attach(d.Device, d.block.local[0], o.shared[d.block.local[0]].Block)
-	staging := make([]cuda.Addr, d.c.Size) // by rank: where the device sees it
+	_, err := d.block.register(d.Device, 0, d.block.slotsAt(0)) // all but slots
+	staging := make([]cuda.Addr, d.c.Size)                      // by rank: where the device sees it
 	staging[d.c.Rank] = d.staging.Addr()
 	if err == nil {
 		o.slots, err = o.layout.Addresses(func(p device.Location, owner, at, n int) (cuda.Addr, error) {

@@ -31,6 +31,7 @@ type opener struct {
 	gather  int   // the number of the AllGather of the opening
 	links   error // Links.Open
 	alloc   error // Endpoint.Alloc
+	view    error // Endpoint.View of memory
 	blocks  int   // that Endpoint.Alloc has returned, and Free has not had
 	gathers int   // of the opening so far
 }
@@ -136,6 +137,13 @@ func (e countedEndpoint) Alloc(n int) ([]byte, error) {
 	return b, err
 }
 
+func (e countedEndpoint) View(r, at, n int) ([]byte, error) {
+	if e.o.view != nil && n > 0 {
+		return nil, e.o.view
+	}
+	return e.Endpoint.View(r, at, n)
+}
+
 func (e countedEndpoint) Free(b []byte) error {
 	e.o.blocks--
 	return e.Endpoint.Free(b)
@@ -164,8 +172,8 @@ func TestOpeningWithoutExchange(t *testing.T) {
 	}
 }
 
-// If a step of the opening fails on one rank, all ranks get an ErrDevice that names that rank and the reason, nothing
-// stays allocated, and the ranks can open their devices afterwards.
+// If a step of the opening fails on one rank, all ranks get at once an ErrDevice that names that rank and the reason,
+// nothing stays allocated, and the ranks can open their devices afterwards.
 func TestOpeningStepFails(t *testing.T) {
 	for name, w := range map[string]struct {
 		rank int
@@ -174,19 +182,24 @@ func TestOpeningStepFails(t *testing.T) {
 	}{
 		"plan":  {1, func(o *opener) { o.c.Config.DeviceGraph = topo.UniformGraph(3) }, "the graph of devices has 3 ranks"},
 		"share": {0, func(o *opener) { o.alloc = errTest }, "memory that the ranks of this host share"},
+		"view":  {1, func(o *opener) { o.view = errTest }, "memory that the ranks of this host share"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onOpeners(t, []int{0, 0}, false, func(o *opener) error {
 				if o.c.Rank == w.rank {
 					w.fail(o)
 				}
+				began := time.Now()
 				err := o.open(t.Context())
+				if waited := time.Since(began); waited > leaveMax {
+					return fmt.Errorf("the failure took %v: %w", waited, err)
+				}
 				var failed *setup.RankError
 				if !errors.As(err, &failed) || failed.Rank != w.rank || !errors.Is(err, setup.ErrDevice) ||
 					!strings.Contains(err.Error(), w.text) {
 					return fmt.Errorf("want a failure of rank %d, %s, not %w", w.rank, w.text, err)
 				}
-				o.c.Config.DeviceGraph, o.alloc = topo.UniformGraph(2), nil
+				o.c.Config.DeviceGraph, o.alloc, o.view = topo.UniformGraph(2), nil, nil
 				return o.open(t.Context())
 			})
 		})
