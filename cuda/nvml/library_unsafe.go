@@ -6,7 +6,7 @@ package nvml
 // #include <dlfcn.h>
 // #include <stdint.h>
 //
-// static char *told(void) {
+// static char *reply(void) {
 //     static char memory[8192];
 //     return memory;
 // }
@@ -26,8 +26,8 @@ import "unsafe"
 // or the function does not exist, a call returns the result for that. All functions write to the same buffer.
 func open() (*library, error) {
 	handle := C.dlopen(chars("libnvidia-ml.so.1"), C.RTLD_LAZY)
-	at := unsafe.Pointer(C.told())
-	l := &library{told: unsafe.Slice((*byte)(at), 8192), at: uintptr(at)}
+	at := unsafe.Pointer(C.reply())
+	l := &library{reply: unsafe.Slice((*byte)(at), 8192), at: uintptr(at)}
 	l.call = func(name string, args ...uintptr) result {
 		if handle == nil {
 			return libraryNotFound

@@ -65,7 +65,7 @@ func (r *reader) machine() (*gpu.Machine, error) {
 	r.m.CUDA, _ = r.number("nvmlSystemGetCudaDriverVersion", r.at)
 	for i := range n {
 		_, ret := r.number("nvmlDeviceGetHandleByIndex_v2", uintptr(i), r.at)
-		d := uintptr(binary.NativeEndian.Uint64(r.told))
+		d := uintptr(binary.NativeEndian.Uint64(r.reply))
 		switch ret {
 		case success:
 		case noPermission: // a container that does not have this one
@@ -82,7 +82,7 @@ func (r *reader) machine() (*gpu.Machine, error) {
 	r.m.InferSwitches()
 	r.pairs()
 	if err := r.m.Validate(); err != nil {
-		return nil, fmt.Errorf("what NVML says: %w", err)
+		return nil, fmt.Errorf("the report of NVML: %w", err)
 	}
 	return &r.m, nil
 }
@@ -103,7 +103,7 @@ func (r *reader) gpu(i int, d uintptr) (gpu.GPU, error) {
 		g.Name = "unknown GPU"
 	}
 	if _, ret := r.number("nvmlDeviceGetMemoryInfo", d, r.at); ret == success {
-		g.Memory = int64(binary.NativeEndian.Uint64(r.told))
+		g.Memory = int64(binary.NativeEndian.Uint64(r.reply))
 	}
 	mig, ret := r.number("nvmlDeviceGetMigMode", d, r.at, r.at+8) // now, and from the next restart on
 	g.MIG = ret == success && mig == 1

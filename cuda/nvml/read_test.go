@@ -19,22 +19,22 @@ type fake struct {
 	functions map[string]func(args []uintptr) result
 }
 
-// tells makes a function that returns a number.
-func (f *fake) tells(n int) func([]uintptr) result {
+// returnsNumber makes a function that returns a number.
+func (f *fake) returnsNumber(n int) func([]uintptr) result {
 	return func([]uintptr) result {
-		binary.NativeEndian.PutUint64(f.told, uint64(n))
+		binary.NativeEndian.PutUint64(f.reply, uint64(n))
 		return success
 	}
 }
 
-// says makes a function that returns a text; in a PCI device the text is at offset 36.
-func (f *fake) says(format string, at int) func([]uintptr) result {
+// returnsText makes a function that returns a text; in a PCI device the text is at offset 36.
+func (f *fake) returnsText(format string, at int) func([]uintptr) result {
 	return func(args []uintptr) result {
 		text := format
 		if strings.Contains(format, "%") {
 			text = fmt.Sprintf(format, args[0]-1)
 		}
-		copy(f.told[at:], text+"\x00")
+		copy(f.reply[at:], text+"\x00")
 		return success
 	}
 }
@@ -54,7 +54,7 @@ func (f *fake) only(i int, name string, function func([]uintptr) result) {
 
 // dgx returns a DGX A100: twelve NVLinks of each GPU to six switches, and two sockets.
 func dgx() *fake {
-	f := &fake{library: &library{told: make([]byte, 4096), why: func(ret result) string { return fmt.Sprint(int(ret)) }}}
+	f := &fake{library: &library{reply: make([]byte, 4096), why: func(ret result) string { return fmt.Sprint(int(ret)) }}}
 	f.call = func(name string, args ...uintptr) result {
 		if function := f.functions[name]; function != nil {
 			return function(args)
@@ -64,45 +64,45 @@ func dgx() *fake {
 	f.functions = map[string]func(args []uintptr) result{
 		"nvmlInit_v2":                        returns(success),
 		"nvmlShutdown":                       returns(success),
-		"nvmlSystemGetDriverVersion":         f.says("550.54.15", 0),
-		"nvmlSystemGetCudaDriverVersion":     f.tells(12040),
-		"nvmlDeviceGetCount_v2":              f.tells(8),
-		"nvmlDeviceGetHandleByIndex_v2":      func(args []uintptr) result { return f.tells(int(args[0]) + 1)(nil) },
-		"nvmlDeviceGetUUID":                  f.says("GPU-00000000-0000-0000-0000-%012d", 0),
-		"nvmlDeviceGetName":                  f.says("NVIDIA A100-SXM4-40GB", 0),
-		"nvmlDeviceGetPciInfo_v3":            f.says("00000000:%02x:00.0", 36),
-		"nvmlDeviceGetMemoryInfo":            f.tells(42949672960),
-		"nvmlDeviceGetMigMode":               f.tells(0),
-		"nvmlDeviceGetMemoryBusWidth":        f.tells(5120),
-		"nvmlDeviceGetMaxClockInfo":          f.tells(1215),
-		"nvmlDeviceGetMaxPcieLinkGeneration": f.tells(4),
-		"nvmlDeviceGetMaxPcieLinkWidth":      f.tells(16),
+		"nvmlSystemGetDriverVersion":         f.returnsText("550.54.15", 0),
+		"nvmlSystemGetCudaDriverVersion":     f.returnsNumber(12040),
+		"nvmlDeviceGetCount_v2":              f.returnsNumber(8),
+		"nvmlDeviceGetHandleByIndex_v2":      func(args []uintptr) result { return f.returnsNumber(int(args[0]) + 1)(nil) },
+		"nvmlDeviceGetUUID":                  f.returnsText("GPU-00000000-0000-0000-0000-%012d", 0),
+		"nvmlDeviceGetName":                  f.returnsText("NVIDIA A100-SXM4-40GB", 0),
+		"nvmlDeviceGetPciInfo_v3":            f.returnsText("00000000:%02x:00.0", 36),
+		"nvmlDeviceGetMemoryInfo":            f.returnsNumber(42949672960),
+		"nvmlDeviceGetMigMode":               f.returnsNumber(0),
+		"nvmlDeviceGetMemoryBusWidth":        f.returnsNumber(5120),
+		"nvmlDeviceGetMaxClockInfo":          f.returnsNumber(1215),
+		"nvmlDeviceGetMaxPcieLinkGeneration": f.returnsNumber(4),
+		"nvmlDeviceGetMaxPcieLinkWidth":      f.returnsNumber(16),
 		"nvmlDeviceGetCpuAffinity": func(args []uintptr) result {
-			f.told[(args[0]-1)/4*8] = 0xff
+			f.reply[(args[0]-1)/4*8] = 0xff
 			return success
 		},
-		"nvmlDeviceGetMemoryAffinity": func(args []uintptr) result { return f.tells(1 << ((args[0] - 1) / 4))(nil) },
+		"nvmlDeviceGetMemoryAffinity": func(args []uintptr) result { return f.returnsNumber(1 << ((args[0] - 1) / 4))(nil) },
 		"nvmlDeviceGetNvLinkState": func(args []uintptr) result {
 			if args[1] >= 12 {
 				return invalidArgument
 			}
-			return f.tells(1)(nil)
+			return f.returnsNumber(1)(nil)
 		},
-		"nvmlDeviceGetNvLinkVersion": f.tells(4), // 3.0
+		"nvmlDeviceGetNvLinkVersion": f.returnsNumber(4), // 3.0
 		"nvmlDeviceGetNvLinkRemotePciInfo_v2": func(args []uintptr) result {
-			return f.says(fmt.Sprintf("00000000:C%d:00.0", args[1]/2), 36)(nil)
+			return f.returnsText(fmt.Sprintf("00000000:C%d:00.0", args[1]/2), 36)(nil)
 		},
-		"nvmlDeviceGetNvLinkRemoteDeviceType": f.tells(2),
+		"nvmlDeviceGetNvLinkRemoteDeviceType": f.returnsNumber(2),
 		"nvmlDeviceGetTopologyCommonAncestor": func(args []uintptr) result {
 			switch i, j := args[0]-1, args[1]-1; {
 			case i/2 == j/2:
-				return f.tells(10)(nil)
+				return f.returnsNumber(10)(nil)
 			case i/4 == j/4:
-				return f.tells(40)(nil)
+				return f.returnsNumber(40)(nil)
 			}
-			return f.tells(50)(nil)
+			return f.returnsNumber(50)(nil)
 		},
-		"nvmlDeviceGetP2PStatus": f.tells(0),
+		"nvmlDeviceGetP2PStatus": f.returnsNumber(0),
 	}
 	return f
 }
@@ -145,7 +145,7 @@ func TestDGX(t *testing.T) {
 // In a virtual machine NVML does not show the switches: the graph is the same, and the user gets a note.
 func TestHiddenSwitches(t *testing.T) {
 	for _, end := range []func(s *fake) func([]uintptr) result{
-		func(s *fake) func([]uintptr) result { return s.says("FFFFFFF:FFFF:FF", 36) },
+		func(s *fake) func([]uintptr) result { return s.returnsText("FFFFFFF:FFFF:FF", 36) },
 		func(*fake) func([]uintptr) result { return returns(3) }, // not supported
 	} {
 		s := dgx()
@@ -153,7 +153,7 @@ func TestHiddenSwitches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.functions["nvmlDeviceGetNvLinkRemoteDeviceType"] = s.tells(255) // unknown
+		s.functions["nvmlDeviceGetNvLinkRemoteDeviceType"] = s.returnsNumber(255) // unknown
 		s.functions["nvmlDeviceGetNvLinkRemotePciInfo_v2"] = end(s)
 		got, err := readFrom(s.library)
 		if err != nil {
@@ -172,12 +172,12 @@ func TestHiddenSwitches(t *testing.T) {
 			t.Errorf("%v, %v\n%v\nwant\n%v", err1, err2, b, a)
 		}
 		// One that is not like the others, and one whose link ends at a GPU that this host does not show.
-		s.only(3, "nvmlDeviceGetNvLinkVersion", s.tells(6))
+		s.only(3, "nvmlDeviceGetNvLinkVersion", s.returnsNumber(6))
 		if m, err := readFrom(s.library); err != nil || m.GPUs[0].NVLinks[0].Switch {
 			t.Errorf("%v, %v", m, err)
 		}
 		s = dgx()
-		s.functions["nvmlDeviceGetNvLinkRemoteDeviceType"] = s.tells(0)
+		s.functions["nvmlDeviceGetNvLinkRemoteDeviceType"] = s.returnsNumber(0)
 		if m, err := readFrom(s.library); err != nil || m.GPUs[0].NVLinks[0].Switch {
 			t.Errorf("%v, %v", m, err)
 		}
@@ -190,9 +190,9 @@ func TestPCIeOnly(t *testing.T) {
 	s.functions["nvmlDeviceGetNvLinkState"] = returns(3) // not supported
 	s.functions["nvmlDeviceGetP2PStatus"] = func(args []uintptr) result {
 		if (args[0]-1)/4 != (args[1]-1)/4 {
-			return s.tells(3)(nil) // not between sockets
+			return s.returnsNumber(3)(nil) // not between sockets
 		}
-		return s.tells(0)(nil)
+		return s.returnsNumber(0)(nil)
 	}
 	m, err := readFrom(s.library)
 	if err != nil {
@@ -225,8 +225,8 @@ func TestPartial(t *testing.T) {
 	s.only(2, "nvmlDeviceGetMaxPcieLinkWidth", returns(3))
 	s.only(2, "nvmlDeviceGetCpuAffinity", returns(3))
 	s.only(2, "nvmlDeviceGetPciInfo_v3", func([]uintptr) result {
-		binary.NativeEndian.PutUint32(s.told[16:], 1)
-		binary.NativeEndian.PutUint32(s.told[20:], 0x8a)
+		binary.NativeEndian.PutUint32(s.reply[16:], 1)
+		binary.NativeEndian.PutUint32(s.reply[20:], 0x8a)
 		return success
 	})
 	m, err := readFrom(s.library)
@@ -238,7 +238,7 @@ func TestPartial(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	if m.Refused != nil {
-		t.Error("an old library tells of peer access")
+		t.Error("an old library reports peer access")
 	}
 
 	s = dgx()
@@ -258,7 +258,7 @@ func TestPartial(t *testing.T) {
 	if _, err := readFrom(s.library); err == nil || !strings.Contains(err.Error(), "nvmlDeviceGetUUID of GPU 6") {
 		t.Errorf("error %v", err)
 	}
-	s.functions["nvmlDeviceGetCount_v2"] = s.tells(1 << 20)
+	s.functions["nvmlDeviceGetCount_v2"] = s.returnsNumber(1 << 20)
 	if _, err := readFrom(s.library); err == nil || !strings.Contains(err.Error(), "1048576 GPUs") {
 		t.Errorf("error %v", err)
 	}
@@ -266,7 +266,7 @@ func TestPartial(t *testing.T) {
 
 func TestMIG(t *testing.T) {
 	s := dgx()
-	s.only(1, "nvmlDeviceGetMigMode", s.tells(1))
+	s.only(1, "nvmlDeviceGetMigMode", s.returnsNumber(1))
 	m, err := readFrom(s.library)
 	if err != nil || !m.GPUs[1].MIG || m.GPUs[0].MIG {
 		t.Errorf("%+v, %v", m, err)
@@ -300,7 +300,7 @@ func FuzzRead(f *testing.F) {
 				return result(refused)
 			}
 			if len(data) > 0 && calls > 1 {
-				copy(s.told, data[calls%len(data):])
+				copy(s.reply, data[calls%len(data):])
 			}
 			return success
 		}

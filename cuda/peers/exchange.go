@@ -79,15 +79,15 @@ func (m *meter) meet() error {
 func (host *HostResult) meet(hellos []hello) error {
 	m := hellos[host.Ranks[0]].Machine
 	if m == nil {
-		return fmt.Errorf("rank %d says nothing of the host", host.Ranks[0])
+		return fmt.Errorf("rank %d sent no description of the host", host.Ranks[0])
 	}
 	if err := m.Validate(); err != nil {
-		return fmt.Errorf("what rank %d says of the host: %w", host.Ranks[0], err)
+		return fmt.Errorf("the description of the host by rank %d: %w", host.Ranks[0], err)
 	}
 	for _, r := range host.Ranks {
 		h := hellos[r]
 		if h.UUID == "" || h.GPU.UUID != h.UUID {
-			return fmt.Errorf("rank %d has GPU %.80q and tells of %.80q", r, h.UUID, h.GPU.UUID)
+			return fmt.Errorf("rank %d has GPU %.80q and describes %.80q", r, h.UUID, h.GPU.UUID)
 		}
 		host.Devices = append(host.Devices, h.UUID)
 		if m.Find(h.UUID) == nil {

@@ -191,7 +191,7 @@ func findings(h *HostResult, all [][]gpu.Finding) ([]gpu.Finding, error) {
 		for _, s := range all[r] {
 			b := slices.Index(h.Ranks, s.B)
 			if b < 0 || b == a {
-				return nil, fmt.Errorf("measure peer links: rank %d tells of a link to rank %d", r, s.B)
+				return nil, fmt.Errorf("measure peer links: rank %d reports a link to rank %d", r, s.B)
 			}
 			f := known[of(a, b)]
 			if f == nil {

@@ -116,7 +116,7 @@ func (m *meter) load(o *Options) error {
 			continue
 		}
 		if h.Graph, h.Dropped, err = parseCache(data, len(h.Ranks)); err != nil {
-			return fmt.Errorf("measure peer links: what rank %d has kept: %w", h.Ranks[0], err)
+			return fmt.Errorf("measure peer links: the cached results of rank %d: %w", h.Ranks[0], err)
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ func (o *opening) meet() (err error) {
 	}
 	for r, h := range o.all {
 		if h.Memory <= 0 || h.Device == "" {
-			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
+			return fmt.Errorf("rank %d reported a device %q with %d bytes", r, h.Device, h.Memory)
 		}
 	}
 	return nil

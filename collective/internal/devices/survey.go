@@ -59,8 +59,8 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 				continue
 			}
 			text := fmt.Sprintf(
-				"the link of ranks %d and %d (%s, %s) hangs, and with it whoever has tried "+
-					"it: start the job again, which leaves the link out if what is measured is kept (no --no-topo-cache), or leave "+
+				"the link of ranks %d and %d (%s, %s) hangs, and with it every rank that has tried "+
+					"it: start the job again, which leaves the link out if results are cached (no --no-topo-cache), or leave "+
 					"out one of the two GPUs (--gpus)",
 				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])
 			var cause error

@@ -2,7 +2,7 @@
 // words: types, numbers and entry points of the CUDA Driver API as of CUDA
 // 12.0, 64-bit. NVIDIA's header is not needed. Numbers never change once
 // published; where a function got a second form, the number of its form is in
-// the exported name (_v2), which ENTRIES tells.
+// the exported name (_v2), which ENTRIES lists.
 
 #ifndef TREERUN_CUDA_ABI_H
 #define TREERUN_CUDA_ABI_H
@@ -86,10 +86,10 @@ enum {
     CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 };
 
-// ENTRIES lists what is looked up: X(name for cuGetProcAddress, exported name,
+// ENTRIES lists the functions that are looked up: X(name for cuGetProcAddress, exported name,
 // CUDA version that brought this form, parameters). All of them must be there.
 #define MINIMUM_VERSION 11070 // R515, the oldest driver whose streams wait for memory as they do here
-#define ABI_VERSION 12000     // the forms that cuGetProcAddress is asked for
+#define ABI_VERSION 12000     // the version whose forms cuGetProcAddress returns
 
 #define ENTRIES(X)                                                                                                                       \
     X(cuGetErrorName, cuGetErrorName, 6000, (CUresult, const char **))                                                                   \

@@ -1,7 +1,7 @@
 // The functions that Go calls: one per entry point of the driver. Those that
 // take a context make it the current one of this thread first, and the one before it
 // last, within the same call, since a goroutine may be on another thread the next time. They return
-// what the driver returned, plus TREERUN_NO_CONTEXT when the context could not
+// the driver's result, plus TREERUN_NO_CONTEXT when the context could not
 // be made current. Nothing here keeps a pointer or allocates.
 
 #ifndef TREERUN_CUDA_SHIM_H
@@ -14,14 +14,14 @@ enum { TREERUN_NO_CONTEXT = 1 << 20 };
 typedef struct {
     CUresult result;
     uint64_t value;
-} treerun_cuda_value; // a result and what it brought
+} treerun_cuda_value; // a result, and the value on success
 
 typedef struct {
     CUresult result;
     uint64_t a, b;
 } treerun_cuda_pair;
 
-// What the driver knows of an address.
+// The driver's description of an address.
 typedef struct {
     CUresult result;
     uint32_t memory_type; // 0: not known to the driver, 1 host, 2 device
@@ -34,9 +34,9 @@ typedef struct {
 } treerun_cuda_pointer;
 
 // treerun_cuda_open loads the library and looks up all entry points. 0 is
-// success; otherwise text says what failed, and in *result is what the driver
-// returned, 0 where it was not asked. *version is the driver's, 12040 for
-// CUDA 12.4, 0 if not known.
+// success; otherwise text is the reason, and *result the result of the call that
+// failed, 0 without one. *version is the driver's, 12040 for CUDA 12.4, 0 if not
+// known.
 int treerun_cuda_open(const char *library, int *version, CUresult *result, char *text, size_t size);
 void treerun_cuda_error(CUresult code, const char **name, const char **text);
 
@@ -99,7 +99,7 @@ CUresult treerun_cuda_memory_export(uintptr_t c, uint64_t base, unsigned char *h
 treerun_cuda_value treerun_cuda_memory_open(uintptr_t c, const unsigned char *handle);
 CUresult treerun_cuda_memory_close(uintptr_t c, uint64_t address);
 
-// image ends with a zero byte. log gets what the driver's compiler complains of.
+// image ends with a zero byte. log gets the messages of the driver's compiler.
 treerun_cuda_value treerun_cuda_module_load(uintptr_t c, const char *image, char *log, unsigned size);
 CUresult treerun_cuda_module_unload(uintptr_t c, uintptr_t m);
 treerun_cuda_value treerun_cuda_module_function(uintptr_t c, uintptr_t m, const char *name);

@@ -198,7 +198,7 @@ API CUresult cuCtxPushCurrent_v2(CUcontext context) {
     if (!valid_context(context))
         return CUDA_ERROR_INVALID_CONTEXT;
     if (deep == CONTEXTS_DEEP)
-        return CUDA_ERROR_INVALID_VALUE; /* some caller has not popped what it pushed */
+        return CUDA_ERROR_INVALID_VALUE; /* some caller does not pop the contexts that it pushes */
     below[deep++] = current;
     current = context;
     return CUDA_SUCCESS;

@@ -19,9 +19,9 @@ struct tally {
     _Atomic uint64_t count;
 };
 
-/* Counts a call, lets it cost the time that the environment asks for, and returns
+/* Counts a call, lets it cost the time that the environment requests, and returns
  * the error it must end with: of the library, of the context, or one that the
- * environment asks for. *tally is the call's own, looked up the first time. */
+ * environment requests. *tally is the call's own, looked up the first time. */
 /* Whether a test lets a stream, given by its handle, be captured. */
 bool captured_stream(const void *handle);
 
@@ -57,9 +57,9 @@ struct context {
     _Atomic bool peers[MAX_GPUS]; /* by the host's count: memory it may access */
     struct stream *streams;
     struct stream *default_stream;
-    struct queue queues[MAX_QUEUES]; /* that its streams share, in turn, where the environment asks for that */
+    struct queue queues[MAX_QUEUES]; /* that its streams share, in turn, where the environment requests that */
     unsigned streams_made;
-    pthread_mutex_t submitting; /* who holds it may wait for a full queue, and all other calls for that */
+    pthread_mutex_t submitting; /* the caller that holds it may wait for a full queue, and all other calls wait for that caller */
 };
 
 extern pthread_mutex_t contexts_lock;
@@ -77,7 +77,7 @@ CUresult context_error(struct context *c);
 /* Waits for all work of a context that was given to it before. */
 void drain_context(struct context *c);
 
-/* --- faults.c: what the environment asks for */
+/* --- faults.c: the faults that the environment requests */
 
 CUresult injected_failure(const char *call, unsigned count, int gpu);
 void spend_call_time(void); /* of the CPU */
@@ -102,15 +102,15 @@ enum { BLOCK = 2 << 20 };
 
 struct mapping {
     enum memory_kind kind;
-    uintptr_t base; /* what the caller knows */
+    uintptr_t base; /* the address for the caller */
     size_t size;    /* from base on; of an imported block all of it, from start on */
-    struct block *block; /* NULL for what has a file of its own */
-    void *start; /* what is mapped, 0 for registered memory */
+    struct block *block; /* NULL where the memory has a file of its own */
+    void *start; /* of the mapping, 0 for registered memory */
     size_t length;
     int gpu; /* whose memory it is, by the host's count; -1 for host memory */
     int file; /* of device memory, -1 otherwise */
     uint64_t id;    /* of the allocation, in all processes */
-    uint64_t inode; /* of what is imported */
+    uint64_t inode; /* of imported memory */
     struct context *context;
 };
 
@@ -239,7 +239,7 @@ void catch_faults(void);
 
 /* --- futex.c */
 
-/* Waits until *word is not value, at most so many microseconds. Other processes
+/* Waits until *word is not value, or for that many microseconds. Other processes
  * may wake it. */
 void futex_wait(const void *word, uint32_t value, long microseconds);
 void futex_wake(const void *word);

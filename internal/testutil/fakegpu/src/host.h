@@ -1,5 +1,5 @@
-/* What both fake libraries know of the fake host: its GPUs, as the file
- * "topology" of the folder in TREERUN_FAKE_GPU says, and the board, a file of
+/* What both fake libraries know of the fake host: its GPUs, from the file
+ * "topology" of the folder in TREERUN_FAKE_GPU, and the board, a file of
  * that folder that all processes of the host map. */
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
@@ -44,8 +44,8 @@ struct topology {
     double rate[MAX_GPUS][MAX_GPUS];         /* GB/s each way, 0 without a link */
 };
 
-/* The fake host, or NULL where TREERUN_FAKE_GPU is not set or is wrong; what is
- * wrong goes to stderr, once. */
+/* The fake host, or NULL where TREERUN_FAKE_GPU is not set or is wrong; the
+ * error goes to stderr, once. */
 const struct topology *topology(void);
 
 /* Writes the path of a file of the fake host's folder. */

@@ -51,8 +51,8 @@ _Static_assert(sizeof(nvmlPciInfo_t) == 68, "as NVML has it");
 _Static_assert(sizeof(nvmlMemory_v2_t) == 40, "as NVML has it");
 _Static_assert(sizeof(nvmlFieldValue_t) == 40, "as NVML has it");
 
-/* What a query about a device must begin with: whether NVML is initialized, the
- * device is one, and not lost. */
+/* The check that begins every query about a device: NVML is initialized, and the
+ * device exists and is not lost. */
 nvmlReturn_t nvml_check(nvmlDevice_t device);
 void nvml_pci(unsigned bus, unsigned device_id, nvmlPciInfo_t *pci);
 unsigned nvml_device_id(nvmlDevice_t device);

@@ -121,7 +121,7 @@ static void read_memory(void) {
     char *end;
     unsigned long long bytes = strtoull(memory, &end, 10);
     if (*end || bytes == 0)
-        complain("TREERUN_FAKE_GPU_MEMORY=%s is no number of bytes: every GPU keeps what it has", memory);
+        complain("TREERUN_FAKE_GPU_MEMORY=%s is no number of bytes: every GPU keeps its memory", memory);
     else
         for (int i = 0; i < host.gpus; i++)
             host.gpu[i].memory = bytes;

@@ -1,6 +1,6 @@
 /* Drives the fake driver as a program does: through dlopen and
- * cuGetProcAddress. Each test is one function; what it expects and does not get
- * ends the process with a line that says so. */
+ * cuGetProcAddress. Each test is one function; the first result that it does
+ * not expect ends the process, with a line that describes it. */
 #ifndef DRIVE_H
 #define DRIVE_H
 
@@ -92,7 +92,7 @@ void check(bool ok, const char *file, int line, const char *what, int got);
 void *use_device(int i);
 void *new_stream(void);
 void *load_add(void);
-/* Launches to = a + b + n on so many blocks of 64 threads. */
+/* Launches to = a + b + n on some blocks of 64 threads. */
 int launch_add(void *function, void *stream, Addr to, Addr a, Addr b, unsigned n, unsigned blocks);
 void fill(Addr to, int value, unsigned n, void *stream); /* n ints, in stream order */
 /* The first of n ints that is not value, n if all are. */
