@@ -18,9 +18,8 @@ func (l SharedLog) words(seq uint64) []atomic.Uint64 {
 	return l[i : i+wordsPerCall]
 }
 
-// Put records a call, without its Chain.
+// Put records a call. It has no Chain: ranks compare those of the calls that they publish.
 func (l SharedLog) Put(id ID) {
-	id.Chain = 0
 	h := id.Header().Words()
 	w := l.words(id.Seq)
 	w[0].Store(0)

@@ -56,18 +56,15 @@ func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out
 	if !t.OnDevice() {
 		return c.ArgumentError(call, "device calls have no elements of %v", t)
 	}
-	if c.Plans.Messages < 0 {
-		return c.ArgumentError(call, "messages are for %s", c.Plans.NoMessages())
-	}
 	for _, m := range []*devices.Message{out, in} {
 		if m == nil {
 			continue
 		}
+		if err := c.Messages.check(call, m.Peer, 0, false); err != nil {
+			return err
+		}
 		if err := devices.Problem(s, m.Buffer); err != nil {
 			return c.ArgumentError(call, "%w", err)
-		}
-		if m.Peer < 0 || m.Peer >= c.Size {
-			return c.ArgumentError(call, "rank %d of %d", m.Peer, c.Size)
 		}
 		if m.Peer == c.Rank && (out == nil || in == nil || out.Peer != in.Peer || out.Count != in.Count) {
 			return c.ArgumentError(call, "a rank exchanges with itself by one SendRecvDevice, of as many elements both ways")

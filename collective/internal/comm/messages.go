@@ -131,16 +131,13 @@ func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send 
 	if ctx.Err() != nil {
 		return p2p.Ref{}, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
-	sort, start := rowRecv, m.c.Engine.StartRecv
-	if send {
-		start = m.c.Engine.StartSend
-		if call != "SendRecv" {
-			sort = rowSend
-		}
+	sort := rowRecv
+	if send && call != "SendRecv" {
+		sort = rowSend
 	}
 	m.c.Tally.enter(sort, len(p.Buf))
 	ref := m.under.Add(p)
-	err := start(ref.Message())
+	err := m.c.Engine.StartMessage(ref.Message(), send)
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
 		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Messages.Describe(ref.Message())), true

@@ -48,27 +48,20 @@ func (e *Engine) compile(fused []plan.Fused, lane int) (all []step, err error) {
 			}
 			s.args = append(s.args, o)
 		}
+		s.zeroCopy = len(s.To) > 0
 		for _, t := range s.To {
 			o := out{to: t.To}
 			if o.link, err = e.ep.Sender(lane, int(t.To)); err != nil {
 				return nil, fmt.Errorf("step %d: to rank %d: %w", t.Step, t.To, err)
 			}
 			s.outs = append(s.outs, o)
+			s.zeroCopy = s.zeroCopy && o.link.LendsAny()
 		}
-		s.reach()
+		if len(s.args) == 1 && (s.Dst == plan.In || s.Dst == plan.Out) {
+			s.args[0].post, _ = s.args[0].in.(transport.ReceivePoster)
+		}
 	}
 	return all, nil
-}
-
-// reach determines how the links of s can access memory of the caller.
-func (s *step) reach() {
-	s.zeroCopy = len(s.outs) > 0
-	for _, o := range s.outs {
-		s.zeroCopy = s.zeroCopy && o.link.LendsAny()
-	}
-	if len(s.args) == 1 && (s.Dst == plan.In || s.Dst == plan.Out) {
-		s.args[0].post, _ = s.args[0].in.(transport.ReceivePoster)
-	}
 }
 
 // value returns the buffer that holds the value of s, None if no buffer does, its part, and the plan.Step that stores

@@ -89,11 +89,11 @@ func TestMessages(t *testing.T) {
 			}
 		}
 		for _, p := range sends {
-			if err := k.StartSend(p); err != nil {
+			if err := k.StartMessage(p, true); err != nil {
 				return err
 			}
 			if order.IntN(2) == 0 && len(shuffled) > 0 {
-				if err := k.StartRecv(shuffled[0].p); err != nil {
+				if err := k.StartMessage(shuffled[0].p, false); err != nil {
 					return err
 				}
 				receives = append(receives, shuffled[0])
@@ -101,7 +101,7 @@ func TestMessages(t *testing.T) {
 			}
 		}
 		for _, e := range shuffled {
-			if err := k.StartRecv(e.p); err != nil {
+			if err := k.StartMessage(e.p, false); err != nil {
 				return err
 			}
 		}
@@ -131,11 +131,7 @@ func TestMessages(t *testing.T) {
 func TestMessageMismatch(t *testing.T) {
 	errs := everyPair(t, 2, 2, 256, func(k *Engine, rank int, w *Waiter) error {
 		p := message(1-rank, 3, 20+rank, make([]byte, 400))
-		start := k.StartSend
-		if rank == 1 {
-			start = k.StartRecv
-		}
-		if err := start(p); err != nil {
+		if err := k.StartMessage(p, rank == 0); err != nil {
 			fault, _ := k.failWait(err, p.String(), w)
 			return fmt.Errorf("kind %d: %s", fault.Kind, fault.Text)
 		}
@@ -164,7 +160,7 @@ func TestWaitMessageSeesFault(t *testing.T) {
 			return nil
 		}
 		p := message(1, 1, 4, make([]byte, 16))
-		if err := k.StartSend(p); err != nil || !p.Done() {
+		if err := k.StartMessage(p, true); err != nil || !p.Done() {
 			return fmt.Errorf("done: %v, %v", p.Done(), err)
 		}
 		want := transport.Fault{Rank: 1, Text: "gone"}

@@ -9,13 +9,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// StartSend begins to send message p. An error is for transport.CallFault.
-func (e *Engine) StartSend(p *p2p.Message) error { return e.startMessage(p, true) }
-
-// StartRecv begins to receive message p; see StartSend.
-func (e *Engine) StartRecv(p *p2p.Message) error { return e.startMessage(p, false) }
-
-func (e *Engine) startMessage(p *p2p.Message, send bool) error {
+// StartMessage begins to send message p, or to receive it. An error is for transport.CallFault.
+func (e *Engine) StartMessage(p *p2p.Message, send bool) error {
 	if err := e.Messages.Start(p, send); err != nil {
 		return err
 	}

@@ -53,18 +53,18 @@ func TestUnexpected(t *testing.T) {
 			if rank == 0 {
 				for i, p := range messages {
 					copy(p.Buf, want[i])
-					if err := k.StartSend(p); err != nil {
+					if err := k.StartMessage(p, true); err != nil {
 						return err
 					}
 				}
-				if err := k.StartSend(empty); err != nil {
+				if err := k.StartMessage(empty, true); err != nil {
 					return err
 				}
 				if err := wait(append(messages, empty)...); err != nil { // copies its part: it receives nothing
 					return err
 				}
 				answer := message(1, 5, 0, nil)
-				if err := k.StartRecv(answer); err != nil {
+				if err := k.StartMessage(answer, false); err != nil {
 					return err
 				}
 				if err := wait(answer); err != nil {
@@ -72,19 +72,19 @@ func TestUnexpected(t *testing.T) {
 				}
 				continue
 			}
-			if err := k.StartRecv(empty); err != nil {
+			if err := k.StartMessage(empty, false); err != nil {
 				return err
 			}
 			if err := wait(empty); err != nil {
 				return err
 			}
 			answer := message(0, 5, 0, nil)
-			if err := k.StartSend(answer); err != nil {
+			if err := k.StartMessage(answer, true); err != nil {
 				return err
 			}
 			for i, p := range messages {
 				got := p.Buf // p drops it
-				if err := k.StartRecv(p); err != nil {
+				if err := k.StartMessage(p, false); err != nil {
 					return err
 				}
 				if err := wait(p); err != nil {

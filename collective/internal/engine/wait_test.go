@@ -91,7 +91,7 @@ func TestLongYields(t *testing.T) {
 		cancel()
 	}()
 	p := message(1, 0, 1, make([]byte, 4))
-	if err := k.StartRecv(p); err != nil {
+	if err := k.StartMessage(p, false); err != nil {
 		t.Fatal(err)
 	}
 	if f, failed := k.WaitMessage(ctx, p, w); !failed {
@@ -133,7 +133,7 @@ func TestFailureDuringYields(t *testing.T) {
 			yields := 0
 			k := New(failingEndpoint{eps[0], &yields}, 0, &layout, 0, false, 8<<10)
 			p := message(1, 0, 1, make([]byte, 4))
-			if err := k.StartRecv(p); err != nil {
+			if err := k.StartMessage(p, false); err != nil {
 				t.Fatal(err)
 			}
 			f, failed := k.WaitMessage(t.Context(), p, &Waiter{Spins: spins, Yields: 2000, Progress: progress})
@@ -154,7 +154,7 @@ func TestShortSleepAfterYields(t *testing.T) {
 		if rank == 1 {
 			return nil
 		}
-		if err := k.StartRecv(message(1, 0, 1, make([]byte, 4))); err != nil {
+		if err := k.StartMessage(message(1, 0, 1, make([]byte, 4)), false); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithCancel(t.Context())
