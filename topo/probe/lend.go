@@ -26,18 +26,10 @@ const lendTrips = 9
 func (m *meter) tryLending(b int, until time.Time) (gain float64, err error) {
 	var us [2]float64
 	for k, ask := range []byte{copied, lent} {
-		var trips []float64
-		for i := range lendTrips {
-			trip, err := m.timed(b, ask, func() error { return m.pass(b, ask) })
-			if err != nil {
-				return 0, err
-			}
-			trips = append(trips, float64(trip)/1e3)
-			if i >= 2 && time.Now().After(until) {
-				break
-			}
+		us[k], err = m.median(b, ask, func() error { return m.pass(b, ask) }, lendTrips, 3, until)
+		if err != nil {
+			return 0, err
 		}
-		us[k] = max(numbers.Median(trips), 0.001)
 	}
 	return numbers.Digits(us[0] / us[1]), nil
 }

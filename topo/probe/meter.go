@@ -58,18 +58,11 @@ func (m *meter) measure(core, a, b int, within time.Duration) (Pair, error) {
 	}
 	start := time.Now()
 	p := Pair{A: a, B: b}
-	var trips []float64
-	for i := range pingPongs {
-		trip, err := m.timed(b, ping, nil)
-		if err != nil {
-			return p, err
-		}
-		trips = append(trips, float64(trip)/2e3)
-		if i >= 4 && time.Since(start) > within/3 {
-			break
-		}
+	us, err := m.median(b, ping, nil, pingPongs, 5, start.Add(within/3))
+	if err != nil {
+		return p, err
 	}
-	p.LatencyUs = max(numbers.Median(trips), 0.001)
+	p.LatencyUs = max(us/2, 0.001)
 	for range streams {
 		t, err := m.timed(b, copied, func() error { return m.pass(b, copied) })
 		if err != nil {
@@ -104,6 +97,20 @@ func (m *meter) timed(peer int, ask byte, part func() error) (time.Duration, err
 	}
 	_, err := m.receive(peer, spins)
 	return time.Since(t), err
+}
+
+// median returns the median of the times of most requests, in microseconds, or of the first ones, least or more, where
+// the time is up.
+func (m *meter) median(peer int, ask byte, part func() error, most, least int, until time.Time) (float64, error) {
+	var us []float64
+	for len(us) < most && (len(us) < least || !time.Now().After(until)) {
+		t, err := m.timed(peer, ask, part)
+		if err != nil {
+			return 0, err
+		}
+		us = append(us, float64(t)/1e3)
+	}
+	return max(numbers.Median(us), 0.001), nil
 }
 
 // follow serves the requests of rank peer until stop.
