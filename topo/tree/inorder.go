@@ -11,17 +11,12 @@ import (
 // those before, so that only sums travel. Each rank's use of a link makes it less
 // attractive to later trees. There are none where links do not allow it.
 func InOrder(g *topo.Graph, count int) []topo.Tree {
-	cost := make([][]float64, g.Ranks) // of using the link once more
-	for a := range cost {
-		cost[a] = make([]float64, g.Ranks)
-		for b := range cost[a] {
-			if a != b {
-				cost[a][b] = math.Inf(1)
-			}
-		}
+	cost := g.Rates() // of using the link once more; +Inf: there is none
+	for i, rate := range cost.V {
+		cost.V[i] = 1 / rate
 	}
-	for _, l := range g.Links {
-		cost[l.A][l.B], cost[l.B][l.A] = 1/l.GBytesPerSecond, 1/l.GBytesPerSecond
+	for v := range g.Ranks {
+		cost.Set(v, v, 0)
 	}
 	var trees []topo.Tree
 	used := make(map[[2]int32]float64)
@@ -34,8 +29,7 @@ func InOrder(g *topo.Graph, count int) []topo.Tree {
 		for v, up := range t.Links() {
 			k := used[topo.Pair(v, up)] + 1
 			used[topo.Pair(v, up)] = k
-			cost[v][up] *= (k + 1) / k
-			cost[up][v] = cost[v][up]
+			cost.Set(v, up, cost.At(v, up)*((k+1)/k))
 		}
 	}
 	return trees
@@ -43,8 +37,8 @@ func InOrder(g *topo.Graph, count int) []topo.Tree {
 
 // inOrder finds the tree of the least cost: best[to][v] is that of the ranks below to, of
 // which v has the sum, and after[to][v] that with the link from there to v.
-func inOrder(cost [][]float64) (topo.Tree, bool) {
-	n := len(cost)
+func inOrder(cost topo.Matrix) (topo.Tree, bool) {
+	n := cost.N
 	type choice struct {
 		cost     float64
 		from, by int // the first rank of the last group; the rank that sends for the ranks before it
@@ -59,7 +53,7 @@ func inOrder(cost [][]float64) (topo.Tree, bool) {
 			}
 			group := 0.0
 			for from := to - 1; from >= 0; from-- {
-				group += cost[from][v]
+				group += cost.At(from, v)
 				if c := group + after[from][v].cost; v >= from && v < to && c < best[to][v].cost {
 					best[to][v] = choice{c, from, after[from][v].by}
 				}
@@ -67,7 +61,7 @@ func inOrder(cost [][]float64) (topo.Tree, bool) {
 		}
 		for v := to; v < n; v++ {
 			for u := range to {
-				if c := best[to][u].cost + cost[u][v]; c < after[to][v].cost {
+				if c := best[to][u].cost + cost.At(u, v); c < after[to][v].cost {
 					after[to][v] = choice{cost: c, by: u}
 				}
 			}
