@@ -174,7 +174,10 @@ func (m *machine) run() error {
 		t := m.queue[len(m.queue)-1]
 		m.queue = m.queue[:len(m.queue)-1]
 		m.tracks[t].queued = false
-		for m.ready(t) {
+		for r := &m.tracks[t]; r.chunk < m.chunks; {
+			if f, _ := m.waitsFor(r); f >= 0 {
+				break
+			}
 			if err := m.step(t); err != nil {
 				return err
 			}
@@ -192,16 +195,6 @@ func (m *machine) wake(t int32) {
 		m.tracks[t].queued = true
 		m.queue = append(m.queue, int(t))
 	}
-}
-
-// ready reports whether track t's next step can be taken.
-func (m *machine) ready(t int) bool {
-	r := &m.tracks[t]
-	if r.chunk == m.chunks {
-		return false
-	}
-	f, _ := m.waitsFor(r)
-	return f < 0
 }
 
 // waitsFor returns the first FIFO that keeps r from its next step, and the Step that uses it, or -1. r must not have
