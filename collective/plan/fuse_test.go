@@ -66,18 +66,21 @@ func TestSumsTakeOnePass(t *testing.T) {
 	}
 }
 
-// Scratch that a later step reads is kept.
+// Scratch that a later step reads is kept, also where that step stores there.
 func TestScratchIsKept(t *testing.T) {
-	p := &Plan{Name: "by hand", Kind: AllReduce, Size: 3, Root: -1,
-		Lanes: []Lane{{Weight: 1, Tracks: []Track{
-			{Rank: 0, Steps: []Step{
-				{Op: RecvReduce, Src: In, Dst: Tmp, From: 1, To: -1},
-				{Op: Send, Src: Tmp, From: -1, To: 2},
-				{Op: Copy, Src: Tmp, Dst: Out, From: -1, To: -1},
-			}}}}}}
-	steps := p.Fuse(0, 0)
-	if len(steps) != 2 || text(steps[0]) != "tmp, to 2 = in + from 1" || text(steps[1]) != "out = tmp" {
-		t.Errorf("%v", steps)
+	for want, steps := range map[string][]Step{
+		"tmp, to 2 = in + from 1; out = tmp": {add(Tmp, In, 1), snd(Tmp, 2), cp(Out, Tmp)},
+		"tmp, to 2 = from 1; out = tmp + in": {rcv(Tmp, 1), snd(Tmp, 2),
+			{Op: LocalReduce, Src: In, Dst: Tmp, From: -1, To: -1}, cp(Out, Tmp)},
+	} {
+		p := &Plan{Name: "by hand", Kind: AllReduce, Size: 3, Root: -1, Lanes: lanes(track(0, steps...))}
+		var all []string
+		for _, s := range p.Fuse(0, 0) {
+			all = append(all, text(s))
+		}
+		if got := strings.Join(all, "; "); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 
