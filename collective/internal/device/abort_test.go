@@ -264,7 +264,7 @@ func TestAbortPassesSlots(t *testing.T) {
 	x.begin(&x.links.layout.plans[0], &c)
 	x.links.passAll()
 	for i, k := range x.links.layout.links {
-		if k.Dst == 1 && !x.links.reached(i, false, x.links.states[i].slots+1) {
+		if k.Dst == 1 && !x.links.reached(i, published, x.links.states[i].slots+1) {
 			t.Errorf("link %+v: a wait for its next slot does not pass", k.Link)
 		}
 	}

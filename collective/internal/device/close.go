@@ -30,19 +30,14 @@ func (g *Group) Close() error {
 	return err
 }
 
-// settled waits until nothing is under way, and reports whether that is so.
+// settled waits until nothing is under way, or the Group has failed, and reports whether that is so.
 func (g *Group) settled(within time.Duration) bool {
-	end := time.Now().Add(within)
-	err := backoff.Poll(pollPause, g.Err, func() (bool, error) {
+	end, done := time.Now().Add(within), false
+	backoff.Until(pollPause, func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if time.Now().After(end) {
-			return true, nil
-		}
-		if !g.executor.idle() {
-			return false, nil
-		}
-		return g.links.allRead(), nil
+		done = g.executor.idle() && g.links.allRead() || g.Err() != nil
+		return done || time.Now().After(end)
 	})
-	return err != nil || time.Now().Before(end)
+	return done
 }

@@ -218,8 +218,8 @@ func slotsOf(l *Layout, at func(p Location, src int) cuda.Addr) []cuda.Addr {
 func (l *Layout) begin(segment []byte, first uint32) {
 	clear(segment)
 	for i := range l.links {
-		word(segment, published(i)).Store(first)
-		word(segment, released(i)).Store(first)
+		word(segment, flagAt(i, published)).Store(first)
+		word(segment, flagAt(i, released)).Store(first)
 	}
 }
 

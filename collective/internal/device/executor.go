@@ -66,8 +66,8 @@ func (x *executor) begin(p *schedule, c *Call) {
 		for _, u := range ln.uses {
 			k := &x.links.states[u.link]
 			k.each = u
-			k.highest[0].Store(k.slots + n*u.slots)
-			k.highest[1].Store(k.count + n*u.n)
+			k.highest[published].Store(k.slots + n*u.slots)
+			k.highest[released].Store(k.count + n*u.n)
 			if x.proxy != nil && n > 0 && u.n > 0 {
 				x.proxy.expect(u.link, proxyOp{header: *h, span: s, each: u.n, first: k.count})
 			}

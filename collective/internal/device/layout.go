@@ -236,7 +236,16 @@ func (l *Layout) UsesNetwork() bool {
 	return slices.ContainsFunc(l.links, func(k link) bool { return k.location == Network })
 }
 
-// published and released are where the flags of link i lie in a segment. Behind them are those of the
-// receiver of a network link, whose ends count by themselves.
-func published(i int) int { return flagHead + 4*flagLine*i }
-func released(i int) int  { return published(i) + flagLine }
+// counter is one of the two flags of a link.
+type counter int
+
+// The counters of a link.
+const (
+	published counter = iota // filled slots
+	released                 // payloads that the receiver has released
+	counters
+)
+
+// flagAt returns the offset of a counter of link i in a segment. Behind both are those of the receiver of a network
+// link, whose ends count by themselves.
+func flagAt(i int, c counter) int { return flagHead + flagLine*(4*i+int(c)) }

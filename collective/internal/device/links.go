@@ -19,13 +19,13 @@ type links struct {
 
 // state is the state, on a rank, of a link that it serves, or whose slots it reads.
 type state struct {
-	count   uint32           // payloads of the calls before the one at work
-	slots   uint32           // slots filled by those
-	each    linkUses         // per chunk of that one
-	waited  uint32           // the value of released that a stream has waited for
-	where   kernels.Where    // its slots lie
-	filled  [][]reader       // sender: by slot, its readers
-	highest [2]atomic.Uint32 // the values of published and released that streams may wait for at most
+	count   uint32                  // payloads of the calls before the one at work
+	slots   uint32                  // slots filled by those
+	each    linkUses                // per chunk of that one
+	waited  uint32                  // the value of released that a stream has waited for
+	where   kernels.Where           // its slots lie
+	filled  [][]reader              // sender: by slot, its readers
+	highest [counters]atomic.Uint32 // the values that streams may wait for at most
 
 	at     cuda.Addr // where the device sees its slots, as far as it does
 	pinned []byte    // of a network link: they are memory of this process
@@ -50,8 +50,8 @@ func newLinks(cfg *Config) *links {
 			k.where = kernels.Peer
 		}
 		k.count, k.slots, k.waited = first, first, first
-		k.highest[0].Store(first)
-		k.highest[1].Store(first)
+		k.highest[published].Store(first)
+		k.highest[released].Store(first)
 		k.at = cfg.Slots[i]
 		if l.layout.links[i].Src == l.layout.rank {
 			k.filled = make([][]reader, l.layout.Slots)
@@ -78,8 +78,8 @@ func (l *links) pin(cfg *Config) (err error) {
 		}
 		l.states[i].pinned = l.pinned.Host()[k.at:][:l.layout.Slots*l.layout.bytesOf(k)]
 		l.states[i].at = l.pinned.Addr() + cuda.Addr(k.at)
-		for _, isReleased := range []bool{false, true} {
-			host, _ := l.flag(i, isReleased)
+		for c := range counters {
+			host, _ := l.flag(i, c)
 			host.Store(cfg.First)
 		}
 	}
@@ -88,11 +88,8 @@ func (l *links) pin(cfg *Config) (err error) {
 
 // flag returns a counter of link i: where this process sees it, and where its
 // device does.
-func (l *links) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
-	at := published(i)
-	if isReleased {
-		at = released(i)
-	}
+func (l *links) flag(i int, c counter) (*atomic.Uint32, cuda.Addr) {
+	at := flagAt(i, c)
 	if k := &l.layout.links[i]; k.location == Network && k.Dst == l.layout.rank {
 		at += 2 * flagLine
 	}
@@ -100,15 +97,15 @@ func (l *links) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
 }
 
 // reached reports whether a counter has come to value: the work that it counts is then done. Any goroutine may call it.
-func (l *links) reached(i int, isReleased bool, value uint32) bool {
-	host, _ := l.flag(i, isReleased)
+func (l *links) reached(i int, c counter, value uint32) bool {
+	host, _ := l.flag(i, c)
 	return int32(host.Load()-value) >= 0
 }
 
 // allRead reports whether the other ranks have released all that this one sent.
 func (l *links) allRead() bool {
 	for i := range l.states {
-		if l.layout.links[i].Src == l.layout.rank && !l.reached(i, true, l.states[i].count) {
+		if l.layout.links[i].Src == l.layout.rank && !l.reached(i, released, l.states[i].count) {
 			return false
 		}
 	}
@@ -122,15 +119,14 @@ const passDistance = 1 << 30
 // passAll sets all flags that streams of this rank may wait for to values that let them pass.
 func (l *links) passAll() {
 	for i := range l.states {
-		k := &l.layout.links[i]
-		if isSrc := k.Src == l.layout.rank; isSrc || k.seen[l.layout.rank] {
-			host, _ := l.flag(i, isSrc)
-			highest := &l.states[i].highest[0]
-			if isSrc {
-				highest = &l.states[i].highest[1]
-			}
-			host.Store(highest.Load() + passDistance)
+		k, c := &l.layout.links[i], published
+		if k.Src == l.layout.rank {
+			c = released
+		} else if !k.seen[l.layout.rank] {
+			continue
 		}
+		host, _ := l.flag(i, c)
+		host.Store(l.states[i].highest[c].Load() + passDistance)
 	}
 }
 

@@ -57,8 +57,8 @@ func (l *links) messages(peer int, sends bool) int {
 // filled slots that are not sent, or read all that has come. Else they wait for this rank's device.
 func (g *Group) AwaitsPeer(peer int, sends bool) bool {
 	link := g.links.messages(peer, sends)
-	filled, _ := g.links.flag(link, false)
-	read, _ := g.links.flag(link, true)
+	filled, _ := g.links.flag(link, published)
+	read, _ := g.links.flag(link, released)
 	return (filled.Load() != read.Load()) == sends
 }
 

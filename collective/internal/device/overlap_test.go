@@ -51,14 +51,14 @@ func TestOverlap(t *testing.T) {
 			Header: call.Header{Seq: 1, Count: chunks * bytes}, Chunks: plan.Chunks{Max: bytes}})
 		m.must(m.groups[r].Enqueue(0, streams[r], &calls[r]))
 	}
-	filled, _ := g.links.flag(link, false)
+	filled, _ := g.links.flag(link, published)
 	for began := time.Now(); filled.Load() < slots; time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
 			t.Fatalf("%d chunks are there to be sent while the first one is not, want %d", filled.Load(), slots)
 		}
 	}
-	if released, _ := g.links.flag(link, true); released.Load() != 0 || filled.Load() != slots {
-		t.Errorf("%d chunks are sent, %d are there", released.Load(), filled.Load())
+	if sent, _ := g.links.flag(link, released); sent.Load() != 0 || filled.Load() != slots {
+		t.Errorf("%d chunks are sent, %d are there", sent.Load(), filled.Load())
 	}
 	stuck.free.Store(true)
 	m.each(func(r int) error { return streams[r].Synchronize(t.Context()) })

@@ -208,7 +208,7 @@ func (r *proxy) window(link int, j *proxyOp) []byte {
 // send commits a payload that the device has published.
 func (r *proxy) send(link int, j *proxyOp) (bool, error) {
 	e := &r.ends[link]
-	if !r.g.links.reached(link, false, e.done+1) {
+	if !r.g.links.reached(link, published, e.done+1) {
 		return false, nil
 	}
 	from := r.window(link, j)
@@ -221,7 +221,7 @@ func (r *proxy) send(link int, j *proxyOp) (bool, error) {
 		return false, err // the published payload may be void
 	}
 	e.sender.Commit(&j.header)
-	host, _ := r.g.links.flag(link, true)
+	host, _ := r.g.links.flag(link, released)
 	host.Store(e.done + 1)
 	return true, nil
 }
@@ -230,7 +230,7 @@ func (r *proxy) send(link int, j *proxyOp) (bool, error) {
 func (r *proxy) receive(link int, j *proxyOp) (bool, error) {
 	e := &r.ends[link]
 	slots := uint32(r.g.cfg.Layout.Slots)
-	if !r.g.links.reached(link, true, e.done+1-slots) {
+	if !r.g.links.reached(link, released, e.done+1-slots) {
 		return false, nil
 	}
 	var h call.Header
@@ -247,7 +247,7 @@ func (r *proxy) receive(link int, j *proxyOp) (bool, error) {
 	}
 	copy(to, from)
 	e.receiver.Release()
-	host, _ := r.g.links.flag(link, false)
+	host, _ := r.g.links.flag(link, published)
 	host.Store(e.done + 1)
 	return true, nil
 }

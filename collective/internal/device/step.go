@@ -49,15 +49,15 @@ func (x *executor) runBatch(s *stream, steps []step, j uint32) error {
 }
 
 // signal adds to the signals that a counter of a link is set to a value.
-func (x *executor) signal(link int, isReleased bool, value uint32) {
-	_, a := x.links.flag(link, isReleased)
+func (x *executor) signal(link int, c counter, value uint32) {
+	_, a := x.links.flag(link, c)
 	x.signals = append(x.signals, cuda.MemOp{Addr: a, Value: value})
 }
 
 // await adds to the signals a wait for the value of a counter of a link, unless it is there.
-func (x *executor) await(link int, isReleased bool, value uint32) {
-	if !x.links.reached(link, isReleased, value) {
-		x.signal(link, isReleased, value)
+func (x *executor) await(link int, c counter, value uint32) {
+	if !x.links.reached(link, c, value) {
+		x.signal(link, c, value)
 		x.signals[len(x.signals)-1].Wait = true
 	}
 }
@@ -78,7 +78,7 @@ func (x *executor) awaitArrivals(st *step, j uint32) {
 	for i := range st.ins {
 		if u := &st.ins[i]; u.link >= 0 {
 			_, filled, _ := x.links.seqs(u, j)
-			x.await(u.lender, false, filled)
+			x.await(u.lender, published, filled)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (x *executor) release(st *step, j uint32) {
 	for i := range st.ins {
 		if u := &st.ins[i]; u.link >= 0 {
 			count, _, _ := x.links.seqs(u, j)
-			x.signal(u.link, true, count)
+			x.signal(u.link, released, count)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (x *executor) awaitRoom(out *output, j uint32) {
 	for _, r := range x.links.states[out.lender].filled[slot] {
 		if k := &x.links.states[r.link]; int32(r.value-k.waited) > 0 {
 			k.waited = r.value
-			x.await(r.link, true, r.value)
+			x.await(r.link, released, r.value)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (x *executor) fill(j uint32) {
 				count, _, _ := x.links.seqs(&out.readers[k], j)
 				*readers = append(*readers, reader{link: out.readers[k].link, value: count})
 			}
-			x.signal(out.lender, false, filled)
+			x.signal(out.lender, published, filled)
 		}
 	}
 }

@@ -250,27 +250,17 @@ func (o *opening) attach() error {
 				return d.block.register(d.Device, at, at+n)
 			}
 			if staging[owner] == 0 {
-				var err error
-				if staging[owner], err = o.mapStaging(owner); err != nil {
-					return 0, err
+				base, m, err := o.shared[owner].Staging.Open(d.Device, o.layout.Owned[device.InDevice][owner])
+				if err != nil {
+					return 0, fmt.Errorf("staging memory of rank %d: %w", owner, err)
 				}
+				staging[owner], d.maps = base, append(d.maps, m)
 			}
 			return staging[owner] + cuda.Addr(at), nil
 		})
 	}
 	_, err = exchange(o.ctx, o.w, struct{}{}, err)
 	return err
-}
-
-// mapStaging maps the staging memory of rank r.
-func (o *opening) mapStaging(r int) (cuda.Addr, error) {
-	d := o.session
-	at, m, err := o.shared[r].Staging.Open(d.Device, o.layout.Owned[device.InDevice][r])
-	if err != nil {
-		return 0, fmt.Errorf("staging memory of rank %d: %w", r, err)
-	}
-	d.maps = append(d.maps, m)
-	return at, nil
 }
 
 // connect opens the network links.
