@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -300,5 +302,37 @@ func TestInnerConnection(t *testing.T) {
 	}
 	if !bytes.Equal(got, data) || dry < len(data) {
 		t.Errorf("%d of %d bytes, equal %t, %d times nothing", len(got), len(data), bytes.Equal(got, data), dry)
+	}
+}
+
+// A connection whose TLS session cannot be established is closed, and not kept.
+func TestAcceptedWithoutTLS(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	far, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	near, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := far.Write([]byte("no record of TLS")); err != nil {
+		t.Fatal(err)
+	}
+	m := &Mesh{cfg: Config{Size: 2, PeerTimeout: time.Second, Log: slog.New(slog.DiscardHandler)}, stop: t.Context(),
+		conns: make(map[int]*Conn)}
+	session := NewSession(make([]byte, 32), nil)
+	if err := session.Encrypt(); err != nil {
+		t.Fatal(err)
+	}
+	m.accepted(&Conn{Conn: near, raw: near, peer: 1, session: session, proof: new(transcript)})
+	far.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.Copy(io.Discard, far); errors.Is(err, os.ErrDeadlineExceeded) || len(m.conns) > 0 {
+		t.Errorf("the connection is open, and kept for %d ranks (%v)", len(m.conns), err)
 	}
 }

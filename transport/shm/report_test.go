@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/internal/agree"
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/transport/internal/osys"
 )
 
 // reportOf returns the report in the blob that a rank sends in the first exchange, decoded in the same way as there.
@@ -43,4 +46,27 @@ func FuzzReport(f *testing.F) {
 			t.Fatalf("%+v became %+v, %v", r, again, err)
 		}
 	})
+}
+
+// A leader that cannot send the segment ends the wait of the other members.
+func TestLeaderWithoutSegment(t *testing.T) {
+	var ends [2]*connecting
+	var reports []report
+	for r := range ends {
+		ends[r] = &connecting{fd: -1, cfg: Config{Rank: r, Layout: testutil.Pair(2, 64), Key: testKey, JobID: "test"}}
+		defer ends[r].release()
+		rep, err := ends[r].prepare()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, rep)
+	}
+	_ = osys.CloseFD(ends[leader].fd)
+	ends[leader].fd = -1
+	if err := ends[leader].grant(t.Context(), reports); err == nil || !strings.Contains(err.Error(), "to rank 1") {
+		t.Errorf("sending no segment: %v", err)
+	}
+	if err := ends[1].join(t.Context(), reports[1].Bell); !errors.Is(err, osys.ErrNone) {
+		t.Errorf("rank 1: %v, want %v", err, osys.ErrNone)
+	}
 }

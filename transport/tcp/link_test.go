@@ -1,12 +1,19 @@
 package tcp
 
 import (
+	"errors"
 	"io"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/transport"
 )
 
 // A window that is longer than a slot is not lent: its frame would be refused by the receiver.
@@ -32,6 +39,101 @@ func TestLendLongerThanASlot(t *testing.T) {
 		}
 	}()
 	s.Lend(&call.Header{}, make([]byte, size+1), false)
+}
+
+// Memory that waits for a connection is returned when the connection is lost: its frames are dropped.
+func TestLentMemoryOfALostConnection(t *testing.T) {
+	const windows, size = 32, 1 << 20
+	near, far := tcpPair(t)
+	e, err := endpointOf(configOf(0, testutil.Pair(windows, size)), map[int]socket{1: socketOf(t, near)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	s, err := e.Sender(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range windows {
+		if _, ok, err := s.TryReserve(0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		s.Lend(&call.Header{Seq: 1}, make([]byte, size), false)
+		s.Wake()
+	}
+	if s.Returned() {
+		t.Fatalf("%d MiB that no peer reads are with the kernel", windows)
+	}
+	_ = far.SetLinger(0) // a reset
+	_ = far.Close()
+	for end := time.Now().Add(10 * time.Second); !s.Returned(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the memory is not returned")
+		}
+	}
+}
+
+// A connection that cannot be made is a fault of the rank at its other end, unless that rank has closed its port.
+func TestConnectionThatCannotBeMade(t *testing.T) {
+	e, err := endpointOf(configOf(0, testutil.Pair(2, 64)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	e.onConnected(1, nil, &netconn.UnreachableError{Refused: true})
+	if f, aborted := e.Aborted(); aborted {
+		t.Fatalf("a closed port: %+v", f)
+	}
+	e.onConnected(1, nil, errors.New("no route"))
+	if f := testutil.AwaitFault(e); f.Kind != transport.FaultLink || f.Rank != 1 || f.Text != "rank 1: no route" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Without descriptors for an endpoint, New closes the connections.
+func TestNewWithoutDescriptors(t *testing.T) {
+	var meshes [2]*netconn.Mesh
+	var cfgs [2]*Config
+	tab := newTable(2)
+	var all sync.WaitGroup
+	for r := range cfgs {
+		cfgs[r] = &Config{Layout: testutil.Pair(2, 64), Config: netconn.Config{Rank: r, Size: 2, Key: make([]byte, 32),
+			JobID: "test", Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Exchange: tab.exchange(r)}}
+		all.Go(func() {
+			var err error
+			if meshes[r], err = Connect(t.Context(), cfgs[r]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if all.Wait(); t.Failed() {
+		return
+	}
+	defer meshes[1].Close()
+	local, err := alone(0, cfgs[0].Layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := syscall.Rlimit{Cur: 3, Max: limit.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(cfgs[0], local, meshes[0])
+	if e := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); e != nil {
+		t.Fatal(e)
+	}
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Fatalf("%v, want %v", err, syscall.EMFILE)
+	}
+	peer := meshes[1].Conn(0)
+	peer.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := peer.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection to the other rank is not closed: %v", err)
+	}
 }
 
 // Lent memory is not returned while the socket has no room for it.

@@ -230,6 +230,24 @@ func TestHelpLeavesOthersAlone(t *testing.T) {
 	}
 }
 
+// vanished is a Reach of a process that has ended.
+type vanished struct{ together }
+
+func (*vanished) Read(int, uint64, []byte) error { return ErrVanished }
+
+// TestReadOfVanished checks that a receiver offers no memory to a process that has ended.
+func TestReadOfVanished(t *testing.T) {
+	s, r := helping(t, &vanished{})
+	if _, ok, err := s.TryReserve(0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	s.Lend(&call.Header{}, make([]byte, 1000), false)
+	var h call.Header
+	if b, ok, err := r.TryPeekInto(&h, make([]byte, 1000)); b != nil || ok || err != nil || r.offered {
+		t.Errorf("%d bytes, %v, %v, offered %v", len(b), ok, err, r.offered)
+	}
+}
+
 // TestLendUnreadable checks that memory that the receiver cannot read is not lent: its offset would be that of other
 // memory.
 func TestLendUnreadable(t *testing.T) {
