@@ -97,14 +97,26 @@ func farthest(cfg *Config, pinned *cuda.Pinned[uint8], arrays []cuda.Addr) (wher
 	return where
 }
 
+// overwrites reports whether p writes memory that q reads or writes.
+func overwrites(p, q kernels.Part) bool {
+	return slices.ContainsFunc(p.To, func(a cuda.Addr) bool {
+		return slices.ContainsFunc(slices.Concat(q.To, q.From), func(b cuda.Addr) bool {
+			return a < b+cuda.Addr(q.Bytes) && b < a+cuda.Addr(p.Bytes)
+		})
+	})
+}
+
 func (r *dryRank) Run(s *cuda.Stream, w *kernel.Work, parts []kernels.Part) error {
-	for _, p := range parts {
+	for i, p := range parts {
 		if len(p.To) == 0 || len(p.From) == 0 || p.Bytes <= 0 {
 			panic(fmt.Sprintf("a part %+v", p))
 		}
 		// Of a sum in several launches each carries the farthest array of all.
 		if want := farthest(&r.cfg, nil, append(slices.Clone(p.To), p.From...)); p.Where < want {
 			panic(fmt.Sprintf("a part %+v: its farthest array is %d", p, want))
+		}
+		if slices.ContainsFunc(parts[:i], func(q kernels.Part) bool { return overwrites(p, q) || overwrites(q, p) }) {
+			panic(fmt.Sprintf("parts of a launch, which have no order, use the same memory: %+v", parts))
 		}
 		to, from, work := slices.Clone(p.To), slices.Clone(p.From), *w
 		r.queue(s, always, func() {
