@@ -202,6 +202,21 @@ func TestFuncMismatch(t *testing.T) {
 	}
 }
 
+// TestFuncMismatchOfNothing: calls without elements are compared as well.
+func TestFuncMismatchOfNothing(t *testing.T) {
+	for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
+		op := Sum
+		if c.Rank() == 1 {
+			op = Max
+		}
+		return Scan(t.Context(), c, []int32{}, []int32{}, op)
+	}) {
+		if says := "the max of 0 int32"; !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), says) {
+			t.Errorf("rank %d: %v, want ErrMismatch with %q", r, err, says)
+		}
+	}
+}
+
 // TestFuncArguments: invalid arguments are refused before anything is sent.
 func TestFuncArguments(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -34,11 +35,13 @@ type Comm struct {
 	Calls    [InFlight]engine.Call // the latest, by number
 	Messages Messages
 	failure  failure
-	splits   int           // so far
-	dups     int           // calls of StartDup so far
-	started  []*StartedDup // whose Wait has not returned
-	prepared prepared
+	splits   int            // so far
+	dups     int            // calls of StartDup so far
+	started  []*StartedDup  // whose Wait has not returned
 	subs     map[string]int // calls of Sub, by the ranks
+
+	preparing sync.Mutex      // guards prepared
+	prepared  map[call.ID]int // the number of persistent calls, by their IDs without Number
 
 	inside     *Inside // of Of
 	insideOnce sync.Once
@@ -118,7 +121,7 @@ func (c *Comm) close() error {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
 	}
 	if failed && c.failure.err == nil && (fault.Kind != transport.FaultAborted || fault.Rank != c.Rank) {
-		c.failure.err = rankError(c, fault.Rank, "Close", setup.ErrorOf(fault, nil), "")
+		c.failure.err = rankError(c, fault.Rank, "Close", setup.ErrorOf(fault), "")
 		return c.failure.err
 	}
 	return left
@@ -135,7 +138,7 @@ func (c *Comm) unreceived(failed bool) error {
 	}
 	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d "+
 		"has not received", from, id.Count, id.DType, id.Tag, to)
-	return rankError(c, -1, "Close", setup.ErrorOf(f, nil), "")
+	return rankError(c, -1, "Close", setup.ErrorOf(f), "")
 }
 
 // Begin claims the communicator for a call, unless that cannot be made.

@@ -33,7 +33,7 @@ func (e *failure) during(f transport.Fault, during, hint string) error {
 	c := e.c
 	c.Engine.CancelReceives()
 	f = c.Links.Abort(f)
-	e.err = rankError(c, f.Rank, during, setup.ErrorOf(f, nil), hint)
+	e.err = rankError(c, f.Rank, during, setup.ErrorOf(f), hint)
 	if f.Kind == transport.FaultLost {
 		c.Waiter.Watch.PeerLost()
 	}

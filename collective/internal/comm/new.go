@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // New makes a communicator of all ranks of w: see New of package collective.
@@ -13,7 +14,8 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 		return nil, err
 	}
 	c := &Comm{Rank: s.Rank, Size: s.Size, Name: s.Name, Plans: s.Plans, Endpoint: s.Endpoint, Engine: s.Engine,
-		Waiter: s.Waiter, Setup: s, closed: make(chan struct{}), subs: map[string]int{}}
+		Waiter: s.Waiter, Setup: s, closed: make(chan struct{}), subs: map[string]int{},
+		prepared: map[call.ID]int{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c, c.Links.c, c.failure.c = c, c, c, c
 	// The first call of a size may plan for some tenths of a second: it stops where c fails.

@@ -92,7 +92,7 @@ func (d *Session) awaitFault(within time.Duration) (failed bool) {
 func (d *Session) aborted() bool {
 	fault, failed := d.c.Endpoint.Aborted()
 	if failed {
-		d.group.Abort(setup.ErrorOf(fault, nil))
+		d.group.Abort(setup.ErrorOf(fault))
 	}
 	return failed
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/internal/waits"
@@ -112,16 +111,15 @@ var kinds = [...][]error{
 }
 
 // ErrorOf returns a fault as an error: its text, and its kind, one of the errors above, with that of the context where
-// one has ended. It also wraps the cause, where it is known on this rank; on others cause is nil.
-func ErrorOf(f transport.Fault, cause error) error {
-	e := &faultError{f.Text, slices.Clone(kinds[f.Kind])}
+// one has ended.
+func ErrorOf(f transport.Fault) error { return &faultError{f.Text, kinds[f.Kind]} }
+
+// DeviceError is ErrorOf for a failed operation of a rank's device. It also wraps the cause, where it is known on this
+// rank; on others cause is nil.
+func DeviceError(text string, cause error) error {
+	e := &faultError{text, []error{ErrDevice}}
 	if cause != nil {
 		e.wraps = append(e.wraps, cause)
 	}
 	return e
-}
-
-// DeviceError is ErrorOf for a failed operation of a rank's device.
-func DeviceError(text string, cause error) error {
-	return ErrorOf(transport.Fault{Kind: transport.FaultDevice, Text: text}, cause)
 }

@@ -80,7 +80,7 @@ func (s *setup) failure(ctx context.Context, err error, cause *RankError) error 
 	fault := transport.Fault{}
 	switch {
 	case errors.As(err, &fault):
-		return &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault, nil)}
+		return &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault)}
 	case refusal(err):
 		return fmt.Errorf("collective: %s: %w", callOf(w), err)
 	case cause != nil:
