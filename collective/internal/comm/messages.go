@@ -131,11 +131,11 @@ func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send 
 	if ctx.Err() != nil {
 		return p2p.Ref{}, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
-	sort := rowRecv
-	if send && call != "SendRecv" {
-		sort = rowSend
+	row := rowRecv
+	if send {
+		row = rowSend
 	}
-	m.c.Tally.enter(sort, len(p.Buf))
+	m.c.Tally.enter(row, len(p.Buf))
 	ref := m.under.Add(p)
 	err := m.c.Engine.StartMessage(ref.Message(), send)
 	fault, failed := m.c.Endpoint.Aborted()
@@ -145,7 +145,7 @@ func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send 
 	if failed {
 		return p2p.Ref{}, m.fail(fault, ref.Message())
 	}
-	m.c.Tally.count(rowOfMessage(ref.Message()), len(p.Buf)) // also of a SendRecv
+	m.c.Tally.count(row, len(p.Buf))
 	return ref, nil
 }
 

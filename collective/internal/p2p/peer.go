@@ -97,18 +97,10 @@ func (r *peer) lend(p *Message) error {
 	return transport.OnLink(err, "sending to", p.Peer)
 }
 
-// receiveFor receives for p, which may be from the peer or from other ranks.
-func (r *peer) receiveFor(*Message) error {
-	if r.inbox.peer == r.q.rank {
-		return nil
-	}
-	return r.receive()
-}
-
-// receive brings the chunks that have come from the peer, while a receive waits for them.
+// receive brings the chunks that have come from the peer, while a receive waits for them. This rank itself sends none.
 func (r *peer) receive() error {
 	q, b, from := r.q, &r.inbox, r.inbox.peer
-	for (b.open() || q.taking) && !q.dry[from] {
+	for from != q.rank && (b.open() || q.taking) && !q.dry[from] {
 		q.dry[from] = true
 		n, ok, err := r.head()
 		if err != nil || !ok {
@@ -164,12 +156,9 @@ func (r *peer) payload(into []byte) ([]byte, bool, error) {
 // probe looks for the message of a Probe among those of the peer.
 func (r *peer) probe(p *Message) error {
 	box := &r.inbox
-	var err error
-	if box.peer != r.q.rank {
-		box.probe = p
-		err = r.receive()
-		box.probe = nil
-	}
+	box.probe = p
+	err := r.receive()
+	box.probe = nil
 	if i := box.find(p.Tag); i >= 0 {
 		p.Peer, p.found, p.done = box.peer, box.unexpected[i].id, true
 		r.q.steps++

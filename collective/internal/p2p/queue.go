@@ -161,14 +161,14 @@ func (q *Queue) pass() (err error) {
 	for p := q.under.first; p != nil && err == nil; p = p.next {
 		switch {
 		case p.probe:
-			err = q.from(p, (*peer).probe)
+			err = q.probe(p)
 		case p.Peer == q.rank: // its Send does all
 		case p.send:
 			err = q.peers[p.Peer].send(p)
 		case p.Peer != AnySource: // the same as the default, but quicker
 			err = p.ignoreClosed(q.peers[p.Peer].receive())
 		default:
-			err = q.from(p, (*peer).receiveFor)
+			err = q.from(p, (*peer).receive)
 		}
 	}
 	q.under.removeDone()
