@@ -32,7 +32,7 @@ func (m *machine) stuck() error {
 		t = order[len(order)-1]
 	}
 	_, step := m.waitsFor(&m.tracks[t])
-	e := m.fail(place{int32(t), step}, Deadlock, "waits for ever")
+	e := m.fail(stepAt{int32(t), step}, Deadlock, "waits for ever")
 	if more := len(chain) - maxClauses; more > 1 { // the last one contains the end
 		chain = slices.Replace(chain, maxClauses-1, len(chain)-1, fmt.Sprintf("and so on over %d more", more))
 	}
@@ -127,7 +127,7 @@ func (m *machine) checkExchange(chunk, r int) error {
 // wrongAt makes the error about a result: the step is that which stored it, or
 // which made the sum that others only handed on.
 func (m *machine) wrongAt(c *cell, reason Reason, format string, args ...any) error {
-	at, verb := c.stored.place, "stores"
+	at, verb := c.stored.stepAt, "stores"
 	if c.symbol.made != nowhere {
 		at, verb = c.symbol.made, "makes"
 	}

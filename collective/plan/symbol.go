@@ -13,7 +13,7 @@ import (
 type symbol struct {
 	chunk int
 	parts []part     // rising ranks
-	made  place      // where the sum was made; of an input: nowhere
+	made  stepAt     // where the sum was made; of an input: nowhere
 	of    [2]*symbol // the operands of a sum; nil: an input
 }
 
@@ -29,7 +29,7 @@ func input(rank, chunk int) *symbol {
 
 // plus is the reduction of two symbols of one chunk, made by the step at. Counts
 // stay at their largest value, which is wrong in any result.
-func (s *symbol) plus(t *symbol, at place) *symbol {
+func (s *symbol) plus(t *symbol, at stepAt) *symbol {
 	sum := &symbol{chunk: s.chunk, parts: make([]part, 0, len(s.parts)+len(t.parts)), made: at, of: [2]*symbol{s, t}}
 	a, b := s.parts, t.parts
 	for len(a) > 0 && len(b) > 0 {
@@ -59,13 +59,13 @@ func (s *symbol) times(rank int) uint32 {
 	return s.parts[i].times
 }
 
-// place is a step of a lane: the track, and the index in it.
-type place struct {
+// stepAt is the location of a Step in a lane: the track, and the index in it.
+type stepAt struct {
 	track, step int32
 }
 
 // nowhere is no step: the caller's doing.
-var nowhere = place{-1, -1}
+var nowhere = stepAt{-1, -1}
 
 // cell is one chunk of a local buffer.
 type cell struct {
@@ -77,7 +77,7 @@ type cell struct {
 
 // access is when a step touched a cell.
 type access struct {
-	place
+	stepAt
 	at int32 // in steps of the track
 }
 
@@ -98,7 +98,7 @@ func (m *machine) cell(t int32, b Buf, part int) *cell {
 }
 
 // load reads part of buffer b in a Step.
-func (m *machine) load(at place, b Buf, part int) (*symbol, error) {
+func (m *machine) load(at stepAt, b Buf, part int) (*symbol, error) {
 	c := m.cell(at.track, b, part)
 	if c.symbol == nil {
 		return nil, m.fail(at, Undefined, "reads %v before anything was stored there", b)
@@ -119,7 +119,7 @@ func (m *machine) load(at place, b Buf, part int) (*symbol, error) {
 }
 
 // store writes part of buffer b in a Step.
-func (m *machine) store(at place, b Buf, part int, s *symbol) error {
+func (m *machine) store(at stepAt, b Buf, part int, s *symbol) error {
 	c := m.cell(at.track, b, part)
 	if c.symbol != nil {
 		if err := m.after(at, b, c.stored); err != nil {
@@ -132,7 +132,7 @@ func (m *machine) store(at place, b Buf, part int, s *symbol) error {
 		}
 	}
 	if c.symbol != nil && !c.used {
-		return m.fail(at, DeadStore, "overwrites %v, which nobody has read since %s stored it", b, m.text(c.stored.place))
+		return m.fail(at, DeadStore, "overwrites %v, which no step has read since %s stored it", b, m.text(c.stored.stepAt))
 	}
 	*c = cell{symbol: s, stored: access{at, m.time(at)}, readers: c.readers[:0]}
 	return nil
@@ -140,11 +140,11 @@ func (m *machine) store(at place, b Buf, part int, s *symbol) error {
 
 // after checks that the access other lies before that of a Step by program
 // order or by chunks delivered.
-func (m *machine) after(at place, b Buf, other access) error {
+func (m *machine) after(at stepAt, b Buf, other access) error {
 	if other.track < 0 || other.track == at.track || m.tracks[at.track].clock[other.track] >= other.at {
 		return nil
 	}
-	return m.fail(at, Hazard, "touches %v, and so does %s, in no order", b, m.text(other.place))
+	return m.fail(at, Hazard, "touches %v, and so does %s, in no order", b, m.text(other.stepAt))
 }
 
 // VerifyStable is Verify for a plan that adds all elements in one order: it also

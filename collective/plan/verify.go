@@ -116,7 +116,7 @@ type fifo struct {
 
 type message struct {
 	symbol *symbol
-	sent   place
+	sent   stepAt
 	clock  []int32 // the sender's after it sent; nil without clocks
 }
 
@@ -154,7 +154,7 @@ func (m *machine) begin(inPlace bool) {
 		}
 		for c := range m.chunks {
 			for p := range m.parts {
-				m.in[(r*m.chunks+c)*m.parts+p] = cell{symbol: input(r*m.parts+p, c), used: true, stored: access{place: nowhere}}
+				m.in[(r*m.chunks+c)*m.parts+p] = cell{symbol: input(r*m.parts+p, c), used: true, stored: access{stepAt: nowhere}}
 			}
 		}
 	}
@@ -218,7 +218,7 @@ func (m *machine) waitsFor(r *runner) (f, step int32) {
 func (m *machine) step(t int) (err error) {
 	r := &m.tracks[t]
 	s := &r.fused[r.pc]
-	at := func(step int32) place { return place{int32(t), step} }
+	at := func(step int32) stepAt { return stepAt{int32(t), step} }
 	m.values = append(m.values[:0], make([]*symbol, len(s.Args))...)
 	for i, a := range s.Args {
 		if a.Received() {
@@ -259,7 +259,7 @@ func (m *machine) step(t int) (err error) {
 }
 
 // receive takes the chunk that a Step receives.
-func (m *machine) receive(at place) (*symbol, error) {
+func (m *machine) receive(at stepAt) (*symbol, error) {
 	r := &m.tracks[at.track]
 	q := &m.fifos[r.ends[at.step].In]
 	msg := q.inFlight[0]
@@ -276,7 +276,7 @@ func (m *machine) receive(at place) (*symbol, error) {
 }
 
 // send puts a value on the link of a Step that sends.
-func (m *machine) send(at place, s *symbol) {
+func (m *machine) send(at stepAt, s *symbol) {
 	r := &m.tracks[at.track]
 	if m.clocks {
 		r.clock[at.track] = m.time(at)
@@ -287,13 +287,13 @@ func (m *machine) send(at place, s *symbol) {
 }
 
 // time returns the number of Steps of a track up to one for its chunk.
-func (m *machine) time(at place) int32 {
+func (m *machine) time(at stepAt) int32 {
 	r := &m.tracks[at.track]
 	return int32(r.chunk*len(r.Steps)) + at.step + 1
 }
 
 // text names a Step, as in "rank 1's \"out = from 0\" (track 1, step 2)".
-func (m *machine) text(at place) string {
+func (m *machine) text(at stepAt) string {
 	if at.track < 0 {
 		return "the caller"
 	}
@@ -302,12 +302,12 @@ func (m *machine) text(at place) string {
 }
 
 // fail makes the error for a Step and the chunk that its track is at.
-func (m *machine) fail(at place, reason Reason, format string, args ...any) *VerifyError {
+func (m *machine) fail(at stepAt, reason Reason, format string, args ...any) *VerifyError {
 	return m.failAt(at, reason, fmt.Sprintf("of chunk %d ", m.tracks[at.track].chunk)+format, args...)
 }
 
 // failAt makes the error for a Step.
-func (m *machine) failAt(at place, reason Reason, format string, args ...any) *VerifyError {
+func (m *machine) failAt(at stepAt, reason Reason, format string, args ...any) *VerifyError {
 	step := m.tracks[at.track].Steps[at.step]
 	return m.plan.fail(m.lane, int(at.track), int(at.step), reason, "%q "+format, append([]any{step}, args...)...)
 }

@@ -101,9 +101,9 @@ var brokenPlans = []struct {
 		Undefined, "reads out before anything was stored there"},
 	{"stored and overwritten by a second track", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(
 		track(0, snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0), cp(Tmp, Out), snd(Tmp, 0)), track(0, rcv(Tmp, 1)))},
-		DeadStore, "nobody has read"},
+		DeadStore, "no step has read"},
 	{"stored in vain", Plan{Kind: AllReduce, Size: 1, Root: -1, Lanes: lanes(track(0, cp(Out, In), cp(Out, In)))},
-		DeadStore, "overwrites out, which nobody has read"},
+		DeadStore, "overwrites out, which no step has read"},
 	{"tmp in vain", Plan{Kind: Broadcast, Size: 1, Root: 0, Lanes: lanes(track(0, cp(Out, In), cp(Tmp, In)))}, DeadStore,
 		"tmp"},
 	{"doubled", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(

@@ -19,39 +19,39 @@ type core struct {
 	due   float64   // when it will be there
 }
 
-// place is where a rank runs.
-type place struct {
+// corePlace is where a rank runs.
+type corePlace struct {
 	core int32 // of all hosts
 	turn int   // which of the core's ranks it is
 }
 
 // places puts rank after rank of every host on its cores in turn, n ranks in all.
-func places(hosts [][]int, n, each int) ([]place, []core) {
+func places(hosts [][]int, n, each int) ([]corePlace, []core) {
 	longest := slices.MaxFunc(hosts, func(a, b []int) int { return len(a) - len(b) })
 	each = min(each, len(longest)) // no rank is on others
-	all, cores := make([]place, n), make([]core, len(hosts)*each)
+	all, cores := make([]corePlace, n), make([]core, len(hosts)*each)
 	for h, ranks := range hosts {
 		for i, rank := range ranks {
 			c := h*each + i%each
-			all[rank] = place{int32(c), cores[c].ranks}
+			all[rank] = corePlace{int32(c), cores[c].ranks}
 			cores[c].ranks++
 		}
 	}
 	return all, cores
 }
 
-// gone is the number of turns that have begun on an idle core since its last step ended, the latest may be on its way:
-// it goes round, as every rank that has its turn finds nothing to do and yields.
-func (c *core) gone(now, us float64) float64 {
+// turnsElapsed is the number of turns that have begun on an idle core since its last step ended; the latest may be on
+// its way: the core goes round, as every rank that has its turn finds nothing to do and yields.
+func (c *core) turnsElapsed(now, us float64) float64 {
 	if us == 0 {
 		return 0
 	}
 	return math.Ceil((now - c.since) / us * (1 - 1e-12))
 }
 
-// reach returns the time from now to the turn that follows turns turns after those gone.
-func (c *core) reach(gone float64, turns int, now, us float64) float64 {
-	return max(0, c.since+float64((gone+float64(turns))*us)-now)
+// timeToTurn returns the time from now to the turn that follows turns turns after the elapsed ones.
+func (c *core) timeToTurn(elapsed float64, turns int, now, us float64) float64 {
+	return max(0, c.since+float64((elapsed+float64(turns))*us)-now)
 }
 
 // occupy gives track t the core of its rank, or leaves it waiting for that.
@@ -83,14 +83,14 @@ func (r *runner) goRound(core int32) {
 		r.serve(c)
 		return
 	}
-	gone := c.gone(r.now, r.m.SwitchUs)
-	at := c.at + int(math.Mod(gone, float64(c.ranks)))
+	elapsed := c.turnsElapsed(r.now, r.m.SwitchUs)
+	at := c.at + int(math.Mod(elapsed, float64(c.ranks)))
 	least := 0
 	for len(c.queue[(at+least)%c.ranks]) == 0 {
 		least++
 	}
 	best := (at + least) % c.ranks
-	us := c.reach(gone, least, r.now, r.m.SwitchUs)
+	us := c.timeToTurn(elapsed, least, r.now, r.m.SwitchUs)
 	switch {
 	case us == 0:
 		c.next = best

@@ -223,9 +223,9 @@ type resource struct {
 	bytes   int64   // in all
 }
 
-// take lets a chunk through that is there at now, and returns when its first
+// carry lets a chunk through that is there at now, and returns when its first
 // and last byte are through.
-func (r *resource) take(now float64, bytes int64) (first, last float64) {
+func (r *resource) carry(now float64, bytes int64) (first, last float64) {
 	first = max(now, r.free)
 	d := float64(float64(bytes) * r.perByte)
 	r.free = first + d

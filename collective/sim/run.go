@@ -29,18 +29,18 @@ type runner struct {
 	transfers []transfer
 	idle      []int32 // transfers that are over
 
-	left   []int32   // by operation and rank: tracks that have not ended
-	ready  []bool    // by operation and rank: launched
-	began  []float64 // when that was
-	hostOf []int     // by rank: whose cores it uses
-	places []place   // by rank: its core; nil: every track has one of its own
+	left   []int32     // by operation and rank: tracks that have not ended
+	ready  []bool      // by operation and rank: launched
+	began  []float64   // when that was
+	hostOf []int       // by rank: whose cores it uses
+	places []corePlace // by rank: its core; nil: every track has one of its own
 	cores  []core
 	end    float64
 	limit  float64 // of the time; 0: none
 }
 
 // errLonger reports that a run takes longer than its limit.
-var errLonger = errors.New("sim: longer than anybody wants to know")
+var errLonger = errors.New("sim: longer than the limit")
 
 // operation is one execution of a program. Its tracks, FIFOs and ranks are
 // numbered from the given numbers on.
@@ -335,7 +335,7 @@ func (r *runner) pass(i int32) {
 	o := &r.ops[r.fifos[x.fifo].op]
 	route := &r.all[o.program.fifos[x.fifo-o.fifo].route]
 	for int(x.at) < len(route.via) {
-		first, last := r.resources[route.via[x.at]].take(r.now, x.bytes)
+		first, last := r.resources[route.via[x.at]].carry(r.now, x.bytes)
 		x.until = max(x.until, last)
 		x.at++
 		if first > r.now && int(x.at) < len(route.via) {

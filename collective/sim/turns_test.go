@@ -111,9 +111,9 @@ func TestReach(t *testing.T) {
 		{2, 0, 0, 1, 1e9, us}, // and the other one
 	} {
 		k := core{ranks: c.ranks, at: c.at, since: c.since}
-		gone := k.gone(c.now, us)
+		gone := k.turnsElapsed(c.now, us)
 		turns := (c.turn - c.at - int(gone)%c.ranks + 2*c.ranks) % c.ranks
-		if got := k.reach(gone, turns, c.now, us); !near(got, c.want) {
+		if got := k.timeToTurn(gone, turns, c.now, us); !near(got, c.want) {
 			t.Errorf("%+v: %v us, want %v", c, got, c.want)
 		}
 	}

@@ -26,7 +26,7 @@ const lendTrips = 9
 func (m *meter) tryLending(b int, until time.Time) (gain float64, err error) {
 	var us [2]float64
 	for k, ask := range []byte{copied, lent} {
-		us[k], err = m.median(b, ask, func() error { return m.pass(b, ask) }, lendTrips, 3, until)
+		us[k], err = m.median(b, ask, func() error { return m.sendBlock(b, ask) }, lendTrips, 3, until)
 		if err != nil {
 			return 0, err
 		}
@@ -78,8 +78,8 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 // chunk is the size of the chunks in which payloads pass through slots.
 func (m *meter) chunk() int { return min(SlotBytes, m.ep.MaxPayload()) }
 
-// pass sends m.block in one of the two ways.
-func (m *meter) pass(peer int, way byte) error {
+// sendBlock sends m.block in one of the two ways.
+func (m *meter) sendBlock(peer int, way byte) error {
 	if way == copied {
 		for chunk := range slices.Chunk(m.block, m.chunk()) {
 			if err := m.send(peer, chunk); err != nil {
@@ -98,8 +98,8 @@ func (m *meter) pass(peer int, way byte) error {
 	return nil
 }
 
-// take receives the payload of pass.
-func (m *meter) take(peer int, way byte) error {
+// receiveBlock receives the payload of sendBlock.
+func (m *meter) receiveBlock(peer int, way byte) error {
 	link, is := m.from[peer].(transport.LentReceiver)
 	if !is {
 		return fmt.Errorf("taking from rank %d: %w", peer, errors.ErrUnsupported)

@@ -64,7 +64,7 @@ func (m *meter) measure(core, a, b int, within time.Duration) (Pair, error) {
 	}
 	p.LatencyUs = max(us/2, 0.001)
 	for range streams {
-		t, err := m.timed(b, copied, func() error { return m.pass(b, copied) })
+		t, err := m.timed(b, copied, func() error { return m.sendBlock(b, copied) })
 		if err != nil {
 			return p, err
 		}
@@ -124,7 +124,7 @@ func (m *meter) follow(peer int) error {
 		case ping:
 			err = m.send(peer, []byte{ping})
 		case copied, lent:
-			if err = m.take(peer, ask); err == nil {
+			if err = m.receiveBlock(peer, ask); err == nil {
 				err = m.send(peer, []byte{ask})
 			}
 		case stop:
@@ -176,7 +176,7 @@ func (m *meter) receive(peer, spins int) (byte, error) {
 		err = m.await(spins, func() (ok bool, err error) {
 			window, ok, err = m.from[peer].TryPeek(&h)
 			if to := m.to[peer]; !ok && err == nil && to != nil {
-				_, err = to.Help(false) // the payload that pass has lent
+				_, err = to.Help(false) // the payload that sendBlock has lent
 			}
 			return ok, err
 		})
