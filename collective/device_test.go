@@ -116,7 +116,7 @@ func TestDeviceCalls(t *testing.T) {
 // order.
 func TestManyDeviceCalls(t *testing.T) {
 	const n, count = 3, 50
-	if !onRanks(t, n, "dgx1v", "TREERUN_FAKE_GPU_JITTER=10:3") {
+	if !asProcesses(t, n, "dgx1v", "TREERUN_FAKE_GPU_JITTER=10:3") {
 		return
 	}
 	calls := testutil.Count(1, 2)*comm.InFlight + 7
@@ -191,7 +191,7 @@ func TestDeviceSurvey(t *testing.T) {
 	case testutil.Thorough():
 		ranks, gpus, linked = 8, "dgx1v", 16
 	}
-	if !onRanks(t, ranks, gpus) {
+	if !asProcesses(t, ranks, gpus) {
 		return
 	}
 	cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "links")

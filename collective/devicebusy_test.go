@@ -15,7 +15,7 @@ import (
 
 // A message of a rank to itself is copied in its place among the rank's calls, on whatever stream.
 func TestDeviceMessageToItself(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1") {
+	if !asProcesses(t, 2, "dgx1v/0-1") {
 		return
 	}
 	messengers(t, 1000, func(ctx context.Context, m *messenger) error {
@@ -81,7 +81,7 @@ func TestDeviceMessageBusyReceiver(t *testing.T) {
 
 // A rank can load kernels while the device of another rank waits for it.
 func TestLoadWhileOthersWait(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1") {
+	if !asProcesses(t, 2, "dgx1v/0-1") {
 		return
 	}
 	messengers(t, 1000, func(ctx context.Context, m *messenger) error {

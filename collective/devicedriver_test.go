@@ -14,7 +14,7 @@ import (
 
 // Ranks that see only their own GPU (treerun --gpu-bind isolate) can still read each other's memory.
 func TestHiddenDevices(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v") {
+	if !asProcesses(t, 2, "dgx1v") {
 		return
 	}
 	t.Setenv("CUDA_VISIBLE_DEVICES", member.Device()) // the driver is not open yet
@@ -33,7 +33,7 @@ func TestHiddenDevices(t *testing.T) {
 // A stream that another library captures is an ErrArgument, on any set of ranks, before and after the devices are open,
 // and the communicator stays usable with it once the capture has ended.
 func TestCapturedStreamIsRefused(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1", "TREERUN_FAKE_GPU_CALL_US=0") { // not on a real GPU
+	if !asProcesses(t, 2, "dgx1v/0-1", "TREERUN_FAKE_GPU_CALL_US=0") { // not on a real GPU
 		return
 	}
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
@@ -59,7 +59,7 @@ func TestCapturedStreamIsRefused(t *testing.T) {
 // A program that shares a small buffer of its own, which the driver places in one block with all other small ones, does
 // not prevent the devices from reading each other's memory, nor the communicator from using that buffer's neighbors.
 func TestSmallSharedBuffer(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1") {
+	if !asProcesses(t, 2, "dgx1v/0-1") {
 		return
 	}
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
@@ -94,7 +94,7 @@ func TestSmallSharedBuffer(t *testing.T) {
 func TestQueuesOfADevice(t *testing.T) {
 	for _, c := range []struct{ name, asked string }{{"as many as were asked for", "1"}, {"fewer", ""}} {
 		t.Run(c.name, func(t *testing.T) {
-			if !onRanks(t, 4, "dgx1v/0-3", "TREERUN_FAKE_GPU_QUEUES=1", "CUDA_DEVICE_MAX_CONNECTIONS="+c.asked) {
+			if !asProcesses(t, 4, "dgx1v/0-3", "TREERUN_FAKE_GPU_QUEUES=1", "CUDA_DEVICE_MAX_CONNECTIONS="+c.asked) {
 				return
 			}
 			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {

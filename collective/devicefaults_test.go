@@ -20,7 +20,7 @@ import (
 // Invalid arguments are errors that name the rank, the device and the call; nothing is sent, and the communicator stays
 // usable.
 func TestDeviceArguments(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v") {
+	if !asProcesses(t, 2, "dgx1v") {
 		return
 	}
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
@@ -99,7 +99,7 @@ func TestDeviceArguments(t *testing.T) {
 
 // Host memory in place of device memory is refused before any call of a communicator.
 func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
-	if !onRanks(t, 1, "dgx1v/0") {
+	if !asProcesses(t, 1, "dgx1v/0") {
 		return
 	}
 	dev, err := gpuOf(0)
@@ -148,7 +148,7 @@ func TestOpeningFails(t *testing.T) {
 			if f.call == "cuMemHostRegister" { // of the block, and of the slots in it
 				env = append(env, noPeers...)
 			}
-			if onRanks(t, 2, "dgx1v", env...) {
+			if asProcesses(t, 2, "dgx1v", env...) {
 				openingFails(t, f.call)
 			}
 		})
@@ -182,7 +182,7 @@ func openingFails(t *testing.T, call string) {
 // A given plan that the graph of the devices does not allow makes device calls an ErrDevice on all ranks,
 // and the communicator works on the host.
 func TestDevicesCannotBePlanned(t *testing.T) {
-	if !onRanks(t, 3, "dgx1v/0-2") {
+	if !asProcesses(t, 3, "dgx1v/0-2") {
 		return
 	}
 	g := topo.UniformGraph(3)
@@ -211,7 +211,7 @@ func TestDeviceFails(t *testing.T) {
 		"lost":    "TREERUN_FAKE_GPU_LOST=1@100000",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if onRanks(t, 3, "dgx1v", env) {
+			if asProcesses(t, 3, "dgx1v", env) {
 				deviceFails(t)
 			}
 		})
@@ -365,7 +365,7 @@ func TestDeviceRankKilled(t *testing.T) {
 
 // Groups have devices of their own, and plans are made for a graph of devices if the caller passes one.
 func TestDeviceGroups(t *testing.T) {
-	if !onRanks(t, 6, "dgx1v") {
+	if !asProcesses(t, 6, "dgx1v") {
 		return
 	}
 	g := topo.UniformGraph(6)
@@ -407,7 +407,7 @@ func TestDeviceGroups(t *testing.T) {
 // Device calls of goroutines are refused on all of them, with advice in the error, and the communicator stays usable
 // for calls on host memory.
 func TestInProcessOnDevices(t *testing.T) {
-	if !onRanks(t, 1, "dgx1v/0-1") {
+	if !asProcesses(t, 1, "dgx1v/0-1") {
 		return
 	}
 	for r, err := range inProcess(t, 2, func(_ World, c *Comm) error {

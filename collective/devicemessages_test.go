@@ -83,7 +83,7 @@ func (m *messenger) circle(ctx context.Context, n, k int) error {
 // More messages than can be in flight, with the receiver ahead of the sender and behind it, and without a wait for any
 // of them.
 func TestManyDeviceMessages(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1", "TREERUN_FAKE_GPU_JITTER=10:3") {
+	if !asProcesses(t, 2, "dgx1v/0-1", "TREERUN_FAKE_GPU_JITTER=10:3") {
 		return
 	}
 	const n = 8
@@ -126,7 +126,7 @@ func TestManyDeviceMessages(t *testing.T) {
 
 // A message that the receiver expects otherwise is detected also after more messages than the ranks keep a note of.
 func TestDeviceMessageMismatchAfterMany(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1") {
+	if !asProcesses(t, 2, "dgx1v/0-1") {
 		return
 	}
 	messengers(t, 8, func(ctx context.Context, m *messenger) error {
@@ -217,7 +217,7 @@ func TestDeviceMessageMismatch(t *testing.T) {
 
 // An invalid message is an ErrArgument, and the communicator is unchanged, also before the devices are open.
 func TestDeviceMessageArguments(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1") {
+	if !asProcesses(t, 2, "dgx1v/0-1") {
 		return
 	}
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {

@@ -41,7 +41,7 @@ func TestDeviceMismatch(t *testing.T) {
 		}, "249 int32"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !onRanks(t, 4, "dgx1v") {
+			if !asProcesses(t, 4, "dgx1v") {
 				return
 			}
 			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {

@@ -26,7 +26,7 @@ func TestDeviceTimes(t *testing.T) {
 	if n, _ := cuda.HostGPUs(); fakegpu.Real() {
 		ranks = max(n, ranks)
 	}
-	if !onRanks(t, ranks, "dgx1v/0-1") {
+	if !asProcesses(t, ranks, "dgx1v/0-1") {
 		return
 	}
 	sizes, inARow := []int{8, 4 << 10, 64 << 10}, 3

@@ -17,7 +17,7 @@ import (
 // A rank whose Close comes some seconds after the others', as on shared GPUs, finds them waiting: no rank frees memory
 // that another one has mapped.
 func TestDeviceCloseWaits(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0") {
+	if !asProcesses(t, 2, "dgx1v/0") {
 		return
 	}
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
@@ -32,7 +32,7 @@ func TestDeviceCloseWaits(t *testing.T) {
 // Two goroutines of every rank each use one of two communicators, on streams of their own or of another library: the
 // order of their calls differs between ranks.
 func TestTwoCommunicatorsOnDevices(t *testing.T) {
-	if !onRanks(t, 4, "dgx1v/0-3") {
+	if !asProcesses(t, 4, "dgx1v/0-3") {
 		return
 	}
 	const n, calls = 1000, 15 // 4 to the 15th is an int32
@@ -95,7 +95,7 @@ func TestTwoCommunicatorsOnDevices(t *testing.T) {
 // Device memory that is not referenced after a call stays allocated until the call is done, also if the call opens the
 // devices first and the garbage collector runs meanwhile.
 func TestCollectedDeviceMemory(t *testing.T) {
-	if !onRanks(t, 3, "dgx1v/0-3") {
+	if !asProcesses(t, 3, "dgx1v/0-3") {
 		return
 	}
 	ctx, end := context.WithCancel(t.Context())

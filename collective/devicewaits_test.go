@@ -14,7 +14,7 @@ import (
 // A rank whose device call has waited for a straggler reports no wait once that call is done: else a stall elsewhere
 // would be blamed on the straggler.
 func TestDeviceWaitEnds(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1") {
+	if !asProcesses(t, 2, "dgx1v/0-1") {
 		return
 	}
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {

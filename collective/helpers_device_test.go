@@ -14,12 +14,12 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// member is this process as a rank of a job: see onRanks.
+// member is this process as a rank of a job: see asProcesses.
 var member *rank.World
 
-// onRanks runs the test that calls it once more as n ranks, processes of a job of
+// asProcesses runs the test that calls it once more as n ranks, processes of a job of
 // treerun on a fake host with GPUs. It reports whether this process is one of them.
-func onRanks(t *testing.T, n int, graph string, env ...string) bool {
+func asProcesses(t *testing.T, n int, graph string, env ...string) bool {
 	t.Helper()
 	return asRanks(t, fakegpu.Job{Hosts: []string{graph}, Ranks: n, Env: env})
 }

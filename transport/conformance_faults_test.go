@@ -90,6 +90,7 @@ func interrupted(t *testing.T, open opener, l transport.Layout, event func(all [
 	for state, wait := range waits {
 		for moment, delay := range moments {
 			t.Run(state+"/"+moment, func(t *testing.T) {
+				t.Parallel() // an end of a connection that is made on demand is detected after a second
 				all := opened(t, open, l)
 				e, s, r := all[1], mustSender(t, all[1], 0, 0), mustReceiver(t, all[1], 0, 0)
 				var err error

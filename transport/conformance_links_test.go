@@ -176,7 +176,8 @@ func testTooLarge(t *testing.T, open opener) {
 // testRelay passes chunks around a ring of ranks, each reading its input window
 // while it fills its output window, as collectives do.
 func testRelay(t *testing.T, open opener) {
-	const size, chunks, limit = 5, 600, 512
+	const size, limit = 5, 512
+	chunks := testutil.Count(200, 600)
 	l := transport.Layout{Size: size, Slots: 2, SlotBytes: limit}
 	all := opened(t, open, l)
 	ranks := make([]func() error, size)

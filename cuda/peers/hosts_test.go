@@ -38,7 +38,7 @@ func onHosts(t *testing.T, hosts, devices []int) ([]HostResult, error) {
 // TestOnHosts: hosts with different numbers of ranks measure at the same time, for
 // different numbers of turns, and all ranks know all of them afterwards.
 func TestOnHosts(t *testing.T) {
-	if !onRanks(t, 6) {
+	if !asProcesses(t, 6) {
 		return
 	}
 	hosts := []int{0, 1, 0, 1, 1, 2}
@@ -71,7 +71,7 @@ func TestOnHosts(t *testing.T) {
 
 // When one host fails, all ranks get the error.
 func TestOnHostsFails(t *testing.T) {
-	if !onRanks(t, 4, noMemory()) {
+	if !asProcesses(t, 4, noMemory()) {
 		return
 	}
 	if _, err := onHosts(t, []int{0, 0, 1, 1}, []int{0, 1, 2, 3}); err == nil ||

@@ -17,12 +17,12 @@ import (
 	"github.com/treerun/treerun/topo/probe"
 )
 
-// member is this process as a rank of a job: see onRanks.
+// member is this process as a rank of a job: see asProcesses.
 var member *rank.World
 
-// onRanks runs the test that calls it once more as n ranks, processes of a job of
+// asProcesses runs the test that calls it once more as n ranks, processes of a job of
 // treerun on a fake DGX-1 with V100. It reports whether this process is one of them.
-func onRanks(t *testing.T, n int, env ...string) bool {
+func asProcesses(t *testing.T, n int, env ...string) bool {
 	t.Helper()
 	if !(fakegpu.Job{Hosts: []string{"dgx1v"}, Ranks: n, Env: env}).Run(t) {
 		return false
@@ -93,7 +93,7 @@ func folder() *probe.Cache {
 // TestMeasure: all NVLinks of the machine are found by NVML, measured, and kept; the
 // second time nothing is measured; nothing stays open.
 func TestMeasure(t *testing.T) {
-	if !onRanks(t, 8) {
+	if !asProcesses(t, 8) {
 		return
 	}
 	cache := folder()
@@ -139,7 +139,7 @@ func TestMeasure(t *testing.T) {
 
 // Ranks that share GPUs have the links of those, and one within each.
 func TestMeasureShared(t *testing.T) {
-	if !onRanks(t, 5) {
+	if !asProcesses(t, 5) {
 		return
 	}
 	r, err := measureOn(t, Options{}, 0, 0, 3, 0, 3)
@@ -163,7 +163,7 @@ func TestMeasureShared(t *testing.T) {
 // Ranks that share a GPU see the same free memory and take it together: a rank that comes too late measures with small
 // buffers.
 func TestMemoryTakenMeanwhile(t *testing.T) {
-	if !onRanks(t, 3, "TREERUN_FAKE_GPU_MEMORY=268435456", "TREERUN_FAKE_GPU_FAIL=cuMemAlloc:1") {
+	if !asProcesses(t, 3, "TREERUN_FAKE_GPU_MEMORY=268435456", "TREERUN_FAKE_GPU_FAIL=cuMemAlloc:1") {
 		return
 	}
 	before := cuda.Stats()
@@ -182,7 +182,7 @@ func TestMemoryTakenMeanwhile(t *testing.T) {
 }
 
 func TestMeasureAlone(t *testing.T) {
-	if !onRanks(t, 1) {
+	if !asProcesses(t, 1) {
 		return
 	}
 	r, err := measureOn(t, Options{Cache: folder()}, 5)
@@ -195,7 +195,7 @@ func TestMeasureAlone(t *testing.T) {
 func TestBrokenLink(t *testing.T) {
 	const broken = "TREERUN_FAKE_GPU_BROKEN=0-3"
 	t.Run("of four", func(t *testing.T) {
-		if !onRanks(t, 4, broken) {
+		if !asProcesses(t, 4, broken) {
 			return
 		}
 		for range 2 { // measured, and then kept
@@ -213,7 +213,7 @@ func TestBrokenLink(t *testing.T) {
 		}
 	})
 	t.Run("the only one", func(t *testing.T) {
-		if !onRanks(t, 2, broken) {
+		if !asProcesses(t, 2, broken) {
 			return
 		}
 		r, err := measureOn(t, Options{}, 0, 3)
@@ -225,7 +225,7 @@ func TestBrokenLink(t *testing.T) {
 
 // A link on which copies hang costs some seconds, and the other links are measured nevertheless.
 func TestHungLink(t *testing.T) {
-	if !onRanks(t, 4, "TREERUN_FAKE_GPU_BROKEN=0-3:hang") {
+	if !asProcesses(t, 4, "TREERUN_FAKE_GPU_BROKEN=0-3:hang") {
 		return
 	}
 	patience = 10 // in this process
@@ -258,7 +258,7 @@ func noMemory() string {
 
 // A rank that fails alone ends the measuring on all, and is named.
 func TestNoMemory(t *testing.T) {
-	if !onRanks(t, 3, noMemory()) {
+	if !asProcesses(t, 3, noMemory()) {
 		return
 	}
 	before := cuda.Stats()
@@ -276,7 +276,7 @@ func TestNoMemory(t *testing.T) {
 
 // A GPU that is lost is an error, not a bad link.
 func TestLostGPU(t *testing.T) {
-	if !onRanks(t, 3, "TREERUN_FAKE_GPU_LOST=1@40") {
+	if !asProcesses(t, 3, "TREERUN_FAKE_GPU_LOST=1@40") {
 		return
 	}
 	_, err := measureOn(t, Options{}, 0, 1, 2)

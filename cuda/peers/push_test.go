@@ -15,7 +15,7 @@ import (
 func TestPush(t *testing.T) {
 	for slow, want := range map[string]string{"80:2": gpu.KindPush, "80:0.5": gpu.KindPCIe} {
 		t.Run(slow, func(t *testing.T) {
-			if !onRanks(t, 2, "TREERUN_FAKE_GPU_NO_NVLINK=1", "TREERUN_FAKE_GPU_SLOW="+slow) {
+			if !asProcesses(t, 2, "TREERUN_FAKE_GPU_NO_NVLINK=1", "TREERUN_FAKE_GPU_SLOW="+slow) {
 				return
 			}
 			cache := folder()

@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// onRanks solves on ranks that are goroutines, which all must have the same result.
-func onRanks(t *testing.T, size, n int, tolerance float64) result {
+// solveOnRanks solves on ranks that are goroutines, which all must have the same result.
+func solveOnRanks(t *testing.T, size, n int, tolerance float64) result {
 	t.Helper()
 	results := make([]result, size)
 	var wg sync.WaitGroup
@@ -48,7 +48,7 @@ func serial(n, steps int) uint64 {
 func TestAnyNumberOfRanks(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 8} {
 		for n, most := range map[int]float64{8: 2e-2, 32: 2e-3} {
-			r := onRanks(t, size, n, 1e-8)
+			r := solveOnRanks(t, size, n, 1e-8)
 			if want := serial(n, r.steps); r.checksum != want {
 				t.Errorf("%d ranks, %d rows: checksum %x, in one piece %x", size, n, r.checksum, want)
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// onRanks finds clusters on ranks that are goroutines, which all must find the same.
-func onRanks(t *testing.T, size int, images *mat.Dense, labels []byte, k int) (*clusters, float64) {
+// clusterOnRanks finds clusters on ranks that are goroutines, which all must find the same.
+func clusterOnRanks(t *testing.T, size int, images *mat.Dense, labels []byte, k int) (*clusters, float64) {
 	t.Helper()
 	found, purity := make([]*clusters, size), make([]float64, size)
 	var wg sync.WaitGroup
@@ -38,7 +38,7 @@ func onRanks(t *testing.T, size int, images *mat.Dense, labels []byte, k int) (*
 // Any number of ranks finds the clusters of one rank, which fit the digits, and whose distance is the measured one.
 func TestAnyNumberOfRanks(t *testing.T) {
 	images, labels := load()
-	one, purity := onRanks(t, 1, images, labels, 10)
+	one, purity := clusterOnRanks(t, 1, images, labels, 10)
 	if purity < 0.7 {
 		t.Errorf("purity %.4f, want 0.7: of digits in clusters by chance it is 0.11", purity)
 	}
@@ -52,7 +52,7 @@ func TestAnyNumberOfRanks(t *testing.T) {
 		t.Errorf("the distance is %v, and said to be %v", d, one.distance)
 	}
 	for _, size := range []int{3, 4, 8} {
-		n, p := onRanks(t, size, images, labels, 10)
+		n, p := clusterOnRanks(t, size, images, labels, 10)
 		if !mat.Equal(n.centres, one.centres) || n.distance != one.distance || n.iterations != one.iterations || p != purity {
 			t.Errorf("%d ranks: %d iterations to %v and %v, one rank %d to %v and %v",
 				size, n.iterations, n.distance, p, one.iterations, one.distance, purity)
@@ -64,7 +64,7 @@ func TestAnyNumberOfRanks(t *testing.T) {
 func TestFewImages(t *testing.T) {
 	images := mat.NewDense(3, 2, []float64{0, 0, 4, 0, 2, 6})
 	for k, want := range map[int]*mat.Dense{1: mat.NewDense(1, 2, []float64{2, 2}), 3: images} {
-		n, _ := onRanks(t, 5, images, make([]byte, 3), k)
+		n, _ := clusterOnRanks(t, 5, images, make([]byte, 3), k)
 		if !mat.Equal(n.centres, want) {
 			t.Errorf("%d clusters are at %v", k, mat.Formatted(n.centres))
 		}
