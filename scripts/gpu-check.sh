@@ -128,8 +128,8 @@ ended() {
     echo "cannot be ended:" ${pids//\/environ/}
 }
 
-# said prints the output of a step, except figures and the names of successful tests.
-said() { grep -vE '^ *(\[[0-9]+\] *)?(=== |--- PASS|PASS$|\{)' "$work/out" || true; }
+# report prints the output of a step, except figures and the names of successful tests.
+report() { grep -vE '^ *(\[[0-9]+\] *)?(=== |--- PASS|PASS$|\{)' "$work/out" || true; }
 
 # record VERDICT SECONDS records the result of a step.
 record() {
@@ -140,7 +140,7 @@ record() {
     {
         printf '\n## %s: %s, %d s\n\n```\n' "$step" "$1" "$2"
         sed -nE 's/^\{"figure":"([^"]*)","value":"?([^",]*)"?(,"unit":"([^"]*)")?\}$/\1 \2 \4/p' "$work/figures"
-        if [ "$1" != ok ] || ! grep -q '=== ATTR' "$work/out"; then said | tail -n 60; fi
+        if [ "$1" != ok ] || ! grep -q '=== ATTR' "$work/out"; then report | tail -n 60; fi
         printf '```\n'
     } >> "$page"
 }
@@ -184,7 +184,7 @@ for item in "${list[@]}"; do
         verdict=FAILED code=1
     fi
     record "$verdict" $took
-    [[ $verdict != [A-Z]* ]] || said
+    [[ $verdict != [A-Z]* ]] || report
 done
 why='out of time'
 [ -z "$stopped" ] || why=stopped

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what a version is published as: static binaries of treerun for amd64 and arm64, as archives and as packages for
+# Builds the files of a version for publication: static binaries of treerun for amd64 and arm64, as archives and as packages for
 # Debian and RPM, and their checksums.
 #
 #   scripts/release.sh [FOLDER]    (default: dist)

@@ -194,7 +194,7 @@ func TestRanksHearOfLostHost(t *testing.T) {
 	l.expect(1, "heard: exited=true rank=1")
 	l.checkEnd(125)
 	if text := strings.Join(l.output, "\n"); !strings.Contains(text, "was lost with host b") {
-		t.Errorf("rank 0 has not heard of host b:\n%s", text)
+		t.Errorf("rank 0 has not received a message about host b:\n%s", text)
 	}
 }
 

@@ -69,7 +69,8 @@ func measureDeath() error {
 	<-w.Failed()
 	heard := time.Since(began)
 	lost, err := w.Failure()
-	fmt.Printf("heard after %d ms, ended after %d ms: %d, %v\n", heard.Milliseconds(), (<-ended).Milliseconds(), lost, err)
+	fmt.Printf("notified after %d ms, ended after %d ms: %d, %v\n", heard.Milliseconds(), (<-ended).Milliseconds(),
+		lost, err)
 	return nil
 }
 
@@ -104,7 +105,7 @@ func TestDyingRank(t *testing.T) {
 	}
 	m := regexp.MustCompile(`MemAvailable: +(\d+) kB`).FindSubmatch(text)
 	if m == nil {
-		t.Fatal("the system does not tell how much memory is available")
+		t.Fatal("the system does not report the available memory")
 	}
 	available, _ := strconv.Atoi(string(m[1]))
 	size := min(testutil.Count(1, 4)<<30, available<<10/6)
@@ -112,7 +113,7 @@ func TestDyingRank(t *testing.T) {
 		l := startTreerun(t, nil, "-np", "2", "dying", strconv.Itoa(size))
 		line := <-l.lines
 		var heard, ended time.Duration // in milliseconds
-		if n, err := fmt.Sscanf(line, "[0] heard after %d ms, ended after %d ms: 1, rank 1", &heard, &ended); n < 2 {
+		if n, err := fmt.Sscanf(line, "[0] notified after %d ms, ended after %d ms: 1, rank 1", &heard, &ended); n < 2 {
 			t.Fatalf("%q: %v\n%s", line, err, l.stderr.String())
 		}
 		l.checkExit(137)

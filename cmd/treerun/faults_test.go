@@ -42,7 +42,7 @@ func TestRankFaults(t *testing.T) {
 			}
 			for _, want := range tc.says {
 				if !strings.Contains(text, want) {
-					t.Errorf("stderr does not say %q", want)
+					t.Errorf("stderr lacks %q", want)
 				}
 			}
 			if took := time.Since(start); took > maxWait {

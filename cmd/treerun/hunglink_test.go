@@ -17,11 +17,11 @@ func TestHungPeerLink(t *testing.T) {
 	env := append(fakegpu.Start(t, "dgx1v/0-1"), "TREERUN_FAKE_GPU_BROKEN=0-1:hang", "XDG_CACHE_HOME="+t.TempDir())
 	_, errs := runOnFakeHost(t, env, 125, deviceCalls+"allreduce")
 	if !strings.Contains(errs, "the link of ranks 0 and 1 (GPU-") || !strings.Contains(errs, "start the job again") {
-		t.Errorf("the first job says\n%s", errs)
+		t.Errorf("the first job printed\n%s", errs)
 	}
 	out, errs := runOnFakeHost(t, env, 0, deviceCalls+"allreduce")
 	if !strings.Contains(out, "# Out of bounds values : 0 OK") ||
 		!strings.Contains(errs, "is not used: the copy does not end") {
-		t.Errorf("the second job says\n%s\n%s", out, errs)
+		t.Errorf("the second job printed\n%s\n%s", out, errs)
 	}
 }

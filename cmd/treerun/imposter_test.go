@@ -190,7 +190,7 @@ func TestImpostersAtTheSeed(t *testing.T) {
 	for _, l := range []*launched{wrongKey, wrongJob} {
 		l.checkEnd(cmdline.ExitInternal)
 		if text := l.stderr.String(); !strings.Contains(text, "key") || !strings.Contains(text, "node 0 at "+good.seed) {
-			t.Errorf("an imposter is told: %s", text)
+			t.Errorf("an imposter received: %s", text)
 		}
 	}
 	one := good.start(1, "--ppn", "1", "echo", "rank", "runs")

@@ -32,7 +32,7 @@ func runIntruder() {
 	hosts := f.String("hosts", "", "addresses, between commas")
 	ports := f.String("ports", "", "LO-HI")
 	n := f.Int("n", 1000, "connections that are enough")
-	replay := f.Bool("replay", false, "repeat what is overheard")
+	replay := f.Bool("replay", false, "repeat captured greetings")
 	if err := f.Parse(os.Args[1:]); err != nil {
 		log.Fatal(err)
 	}

@@ -208,7 +208,7 @@ func (j *togetherJob) checkOutput() (times []time.Duration, err error) {
 	text := withoutRepeats(j.err.String())
 	for _, bad := range []string{"WRONG RESULT", "untyped error", "panic:", "fatal error:"} {
 		if strings.Contains(text, bad) {
-			return nil, fmt.Errorf("a rank says %q", bad)
+			return nil, fmt.Errorf("a rank printed %q", bad)
 		}
 	}
 	causes, from := map[string]bool{}, map[int]bool{}

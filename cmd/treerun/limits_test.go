@@ -32,7 +32,7 @@ func (l *launched) checkRefused(want ...string) {
 	start := time.Now()
 	l.checkEnd(125)
 	if took := time.Since(start); took > refusalLimit {
-		l.t.Errorf("it took %v to say that the job does not start", took)
+		l.t.Errorf("it took %v to report that the job does not start", took)
 	}
 	l.checkStderr(want...)
 }

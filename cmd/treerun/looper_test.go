@@ -49,7 +49,7 @@ func looper() {
 	flag.IntVar(&o.bytes, "bytes", -1, "make calls of this size only")
 	form := flag.String("sparse", "", "make sparse calls, in this form")
 	comms := flag.Int("comms", 1, "communicators, on which goroutines make calls at the same time")
-	serve := flag.Int("serve", 0, "of sparse calls: so many ranks, the last ones, only aggregate")
+	serve := flag.Int("serve", 0, "of sparse calls: the number of ranks, the last ones, that only aggregate")
 	stoppable := flag.Bool("stoppable", false, "SIGTERM ends the rank")
 	flag.Parse()
 	if o.kinds = kinds; *kind != "" {

@@ -61,7 +61,7 @@ func TestHostsThatFail(t *testing.T) {
 			}
 			for _, rank := range []string{"[0] ", "[2] "} {
 				if !strings.Contains(text, rank) {
-					t.Errorf("a survivor says nothing, %s:\n%s", rank, text)
+					t.Errorf("a survivor printed nothing, %s:\n%s", rank, text)
 				}
 			}
 			for i := range h.Len() {

@@ -93,7 +93,7 @@ func TestKillNode(t *testing.T) {
 	all[0].checkEnd(125)
 	all[1].checkEnd(125)
 	if text := all[0].stderr.String(); !strings.Contains(text, "was lost") {
-		t.Errorf("nothing tells that a host was lost:\n%s", text)
+		t.Errorf("no line reports that a host was lost:\n%s", text)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestSignalToNode(t *testing.T) {
 			l.checkEnd(143)
 		}
 		if text := strings.Join(all[0].output, "\n"); strings.Count(text, "bye") != 2 {
-			t.Errorf("the ranks could not say bye:\n%s", text)
+			t.Errorf("the ranks could not print bye:\n%s", text)
 		}
 	}
 }
@@ -210,7 +210,8 @@ func TestNodesOfEnvironment(t *testing.T) {
 	}
 	l := startTreerun(t, lws(1), "true")
 	l.checkEnd(64)
-	if text := l.stderr.String(); !strings.Contains(text, "this is node 1 of 2, says LeaderWorkerSet: give --key-file") {
+	const want = "this is node 1 of 2 according to LeaderWorkerSet: give --key-file"
+	if text := l.stderr.String(); !strings.Contains(text, want) {
 		t.Errorf("without a key:\n%s", text)
 	}
 	startTreerun(t, lws(1), "--nnodes", "1", "-np", "2", "true").checkEnd(0)

@@ -80,9 +80,8 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	case !wanted:
 		return nil, false, nil
 	case key == "" && !explicit:
-		return nil, false, cmdline.Usagef("this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 "+
-			"for one of this host alone",
-			c.Node, c.Nodes, c.Scheduler)
+		return nil, false, cmdline.Usagef("this is node %d of %d according to %s: give --key-file for a job of all, or "+
+			"--nnodes 1 for one of this host alone", c.Node, c.Nodes, c.Scheduler)
 	case key == "":
 		return nil, false, cmdline.Usagef("the hosts have no key: make one with `openssl rand -hex 32 > FILE; chmod 600 " +
 			"FILE`, give it to all of them, and " +

@@ -216,7 +216,7 @@ func TestSlurmSrun(t *testing.T) {
 
 	// Without a key there must not be a job of its own on each node.
 	_, told, code = s.run("srun", "--nodes=2", "--ntasks=2", "treerun", "hello")
-	if code != 64 || !strings.Contains(told, "says Slurm: give --key-file") {
+	if code != 64 || !strings.Contains(told, "according to Slurm: give --key-file") {
 		t.Errorf("srun without a key: code %d\n%s", code, told)
 	}
 

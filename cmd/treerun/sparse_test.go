@@ -72,7 +72,7 @@ func TestKillInSparseCalls(t *testing.T) {
 				}
 			}
 			if len(told) != np-1 || told[victim] {
-				t.Errorf("of rank %d's end were told %v", victim, told)
+				t.Errorf("of rank %d's end were notified %v", victim, told)
 			}
 			if !strings.Contains(text, fmt.Sprintf("rank %d", victim)) ||
 				!strings.Contains(text, "failed first: it was killed by SIGKILL") || strings.Contains(text, "WRONG RESULT") {
@@ -120,7 +120,7 @@ func TestBenchAggregators(t *testing.T) {
 	l.checkEnd(0)
 	wantServedRows(t, l.output, 16, 3)
 	if text := l.stderr.String(); !strings.Contains(text, "aggregators, on ranks that serve: 3,4") {
-		t.Errorf("who serves is not said:\n%s", text)
+		t.Errorf("the serving ranks are not printed:\n%s", text)
 	}
 	startTreerun(t, nil, "-np", "2", "--aggregators", "2", "true").checkEnd(64) // it is a flag of bench only
 }

@@ -31,7 +31,7 @@ func TestBenchSaysChoice(t *testing.T) {
 			}
 		}
 		if lines == 0 {
-			t.Errorf("nothing is said of %s elements:\n%s", elements, told)
+			t.Errorf("no line is about %s elements:\n%s", elements, told)
 		}
 	}
 	rows := 0

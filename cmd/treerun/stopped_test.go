@@ -35,7 +35,7 @@ func checkStopped(t *testing.T, ranks int, step, out string) {
 		_, line, found := strings.Cut(out, fmt.Sprintf("rank %d: fault ", r))
 		line, _, _ = strings.Cut(line, "\n")
 		if !found || !strings.HasPrefix(line, "1, stalled true, victim 1: ") {
-			t.Errorf("rank %d says %q, want an ErrStalled of rank 1", r, line)
+			t.Errorf("rank %d printed %q, want an ErrStalled of rank 1", r, line)
 			continue
 		}
 		for _, want := range []string{"is stopped by SIGSTOP", stoppedSteps[step]} {
@@ -93,7 +93,7 @@ func TestStoppedRankIsToldOnce(t *testing.T) {
 			want := regexp.MustCompile(`^treerun: 5 of 6 ranks have waited 1\d s in AllReduce #21 \(sum of 5000 float32\) on world ` +
 				`for rank 1, which is stopped by SIGSTOP \(process \d+\)$`)
 			if len(told) != 1 || !want.MatchString(told[0]) {
-				t.Errorf("the launcher says %q, want %q once; all of it:\n%s", told, want, b)
+				t.Errorf("the launcher printed %q, want %q once; all of it:\n%s", told, want, b)
 			}
 		})
 	}

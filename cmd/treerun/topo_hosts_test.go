@@ -61,7 +61,7 @@ func TestTopoOfHosts(t *testing.T) {
 	for _, want := range []string{"network of 3 hosts: measured (quick) ", "topo2  topo0  topo1", "card of",
 		"allreduce over trees"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("what is kept has no %q:\n%s", want, text)
+			t.Errorf("the cached result has no %q:\n%s", want, text)
 		}
 	}
 	text = runTopoOn(t, h, launcher, "-H", turned, "--probe", "off", "-f", "svg")
@@ -106,7 +106,7 @@ func TestTopoOfChangedHosts(t *testing.T) {
 	wants(runTopoOn(t, h, launcher, "-H", hosts), measured, slower)
 	if text := runTopoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, measured) ||
 		strings.Contains(text, "no longer") {
-		t.Errorf("what was measured last does not serve:\n%s", text)
+		t.Errorf("the latest measurement is not used:\n%s", text)
 	}
 	if err := h.Close(); err != nil {
 		t.Fatal(err)

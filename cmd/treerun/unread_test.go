@@ -40,7 +40,7 @@ func runUnread(t *testing.T, shared bool, args ...string) (code int, stderr stri
 	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 	cmd.Wait() // ProcessState holds the exit status
 	if !killer.Stop() {
-		t.Fatal("treerun waits for somebody to read")
+		t.Fatal("treerun waits for a reader")
 	}
 	if left := processesWith(mark); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
@@ -82,7 +82,7 @@ func TestNobodyReads(t *testing.T) {
 					}
 					dropped, cause := strings.Index(stderr, "treerun: stdout has no reader: the last "), strings.Index(stderr, last)
 					if !shared && (dropped < 0 || cause < dropped) {
-						return fmt.Errorf("stderr does not tell of the output, and then of the cause:\n%s", stderr)
+						return fmt.Errorf("stderr does not report the output, and then the cause:\n%s", stderr)
 					}
 					return nil
 				})

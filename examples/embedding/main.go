@@ -98,7 +98,7 @@ func compare(out io.Writer, all []*result) error {
 		if r.digest != all[0].digest {
 			return fmt.Errorf("the vectors of %s and %s differ", all[0].mode, r.mode)
 		}
-		fmt.Fprintf(out, "%s beside %s: the same vectors, bytes %.1f times fewer, adding up in %.2f of the time\n",
+		fmt.Fprintf(out, "%s against %s: the same vectors, %.1f times fewer bytes, %.2f of the time to add up\n",
 			r.mode, all[0].mode, float64(all[0].bytes)/float64(max(r.bytes, 1)), r.adding.Seconds()/all[0].adding.Seconds())
 	}
 	return nil

@@ -49,7 +49,7 @@ func TestAnyNumberOfRanks(t *testing.T) {
 		squares += d * d
 	}
 	if d := math.Sqrt(squares / float64(len(labels))); math.Abs(d-one.distance) > 1e-9 {
-		t.Errorf("the distance is %v, and said to be %v", d, one.distance)
+		t.Errorf("the distance is %v, and printed as %v", d, one.distance)
 	}
 	for _, size := range []int{3, 4, 8} {
 		n, p := clusterOnRanks(t, size, images, labels, 10)

@@ -50,7 +50,7 @@ func readIDX(r io.Reader, dimensions int) (shape []int, elements []byte, err err
 		return nil, nil, fmt.Errorf("%d of %d elements: %w", len(elements), total, truncated(io.EOF))
 	}
 	if len(elements) > total {
-		return nil, nil, fmt.Errorf("the file goes on after its %d elements", total)
+		return nil, nil, fmt.Errorf("the file continues after its %d elements", total)
 	}
 	return shape, elements, nil
 }

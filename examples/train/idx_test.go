@@ -53,7 +53,7 @@ func TestReadIDXRefuses(t *testing.T) {
 		"half a header":  {good[:10], "truncated"},
 		"no elements":    {good[:16], "0 of 12 elements: the file is truncated"},
 		"one too few":    {good[:27], "11 of 12 elements: the file is truncated"},
-		"one too many":   {append(bytes.Clone(good), 0), "goes on after its 12 elements"},
+		"one too many":   {append(bytes.Clone(good), 0), "continues after its 12 elements"},
 		"labels":         {idx(make([]byte, 12), 12), "magic number is 00 00 08 01, want 00 00 08 03"},
 		"floats":         {float, "magic number is 00 00 0d 03"},
 		"text":           {[]byte("<html>not found</html>"), "magic number"},

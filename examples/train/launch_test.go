@@ -92,7 +92,7 @@ func testLossCurve(t *testing.T, launch launcher) {
 			t.Fatalf("np %d: %d lines in the loss log, want 12", np, len(got))
 		}
 		if last := fmt.Sprintf("%.4f", got[11].loss); last != m[1] {
-			t.Errorf("np %d: final loss %s, the log says %s", np, m[1], last)
+			t.Errorf("np %d: final loss %s, the log has %s", np, m[1], last)
 		}
 		if np == 1 {
 			curve = got

@@ -56,7 +56,7 @@ func TestSVG(t *testing.T) {
 	}
 	for _, want := range []string{"above all", "a title", "along", "upwards", "falls", "rises", "limit"} {
 		if !strings.Contains(string(svg), ">"+want+"<") {
-			t.Errorf("the chart does not say %q", want)
+			t.Errorf("the chart lacks %q", want)
 		}
 	}
 	if strings.Contains(string(svg), "nowhere") {

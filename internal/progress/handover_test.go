@@ -214,11 +214,11 @@ func (s scene) check() string {
 	case !quiet:
 		return ""
 	case len(s.came) > 0 || len(s.others) > 0:
-		return "seats that nobody polls"
+		return "seats without a poller"
 	}
 	for i, g := range s.all {
 		if g.at == blocks && !covered[i] {
-			return fmt.Sprintf("goroutine %d blocks, and nobody polls or sleeps for it", i)
+			return fmt.Sprintf("goroutine %d blocks, and no poller polls or sleeps for it", i)
 		}
 	}
 	return ""
@@ -265,7 +265,7 @@ func TestEveryInterleaving(t *testing.T) {
 			if moves == 0 {
 				ends = append(ends, at)
 				if slices.ContainsFunc(s.all, func(g goroutine) bool { return g.at != ended }) || s.held {
-					t.Fatalf("nobody gets on: %+v", s)
+					t.Fatalf("no goroutine makes progress: %+v", s)
 				}
 			}
 		}

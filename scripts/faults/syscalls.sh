@@ -45,7 +45,7 @@ errno() {
     esac
 }
 
-# job WHO STRACE-OPTIONS... runs a job in which one process runs under strace.
+# job PROCESS STRACE-OPTIONS... runs a job in which one process runs under strace.
 job() {
     local who=$1 launcher=() agent=() program=("$work/sweep")
     shift
@@ -84,7 +84,7 @@ judge() {
     fi
 }
 
-# most WHO prints each call of a successful job and its count in the thread that makes it most often.
+# most PROCESS prints each call of a successful job and its count in the thread that makes it most often.
 most() {
     rm -f "$work/log"
     job "$1" -o "$work/log" || { cat "$work/out" >&2; echo "a good job has failed under strace" >&2; exit 2; }

@@ -38,7 +38,7 @@ func (r *row) check() error {
 	case r.Fact != "":
 		return nil
 	case r.Part == "" || r.Who == "" || r.Op == "":
-		return errors.New("want a fact, or part, who and collective")
+		return errors.New("want a fact, or part, implementation and collective")
 	case !within(float64(r.Rep), 1, maxCount) || !within(float64(r.NP), 1, maxCount) ||
 		!within(float64(r.Bytes), 0, maxBytes):
 		return fmt.Errorf("repetition %d, %d ranks, %d bytes", r.Rep, r.NP, r.Bytes)
@@ -80,17 +80,17 @@ func readRecord(file string) (*record, error) {
 	return r, nil
 }
 
-// asked selects rows: an empty field selects those with any value.
-type asked struct {
+// filter selects rows: an empty field selects those with any value.
+type filter struct {
 	key
 	Overlap string // of sparse tensors
 	Density float64
 	Pass    string // "in place" or "not in place"
 }
 
-// asked returns the selection of rows like r.
-func (r *row) asked() asked {
-	a := asked{key: r.key, Pass: "not in place"}
+// filter returns the selection of rows like r.
+func (r *row) filter() filter {
+	a := filter{key: r.key, Pass: "not in place"}
 	if r.InPlace {
 		a.Pass = "in place"
 	}
@@ -101,7 +101,7 @@ func (r *row) asked() asked {
 }
 
 // fits reports whether k selects rows of o.
-func (k asked) fits(o asked) bool {
+func (k filter) fits(o filter) bool {
 	return (k.Part == "" || k.Part == o.Part) && (k.Who == "" || k.Who == o.Who) && (k.Op == "" || k.Op == o.Op) &&
 		(k.NP == 0 || k.NP == o.NP) && (k.Bytes == 0 || k.Bytes == o.Bytes) &&
 		(k.Overlap == "" || k.Overlap == o.Overlap) && (k.Density == 0 || k.Density == o.Density) &&
@@ -109,10 +109,10 @@ func (k asked) fits(o asked) bool {
 }
 
 // of returns the rows that k selects.
-func (r rows) of(k asked) rows {
+func (r rows) of(k filter) rows {
 	var list rows
 	for _, v := range r {
-		if k.fits(v.asked()) {
+		if k.fits(v.filter()) {
 			list = append(list, v)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	rewrite = flag.Bool("rewrite", false, "write the pages of docs/lab anew from their records")
+	rewrite = flag.Bool("rewrite", false, "write the pages of docs/lab again from their records")
 	within  = flag.String("folder", "", "look at the pages in this `folder` alone")
 )
 
@@ -102,7 +102,7 @@ func current(t *testing.T, dir string, files pictures, err error) {
 		case strings.HasSuffix(name, ".svg"):
 			wellFormed(t, name, want)
 		case !bytes.Equal(got, want):
-			t.Errorf("%s is another page: go test ./scripts/report -run TestPagesAreCurrent -rewrite writes it anew", name)
+			t.Errorf("%s differs: go test ./scripts/report -run TestPagesAreCurrent -rewrite writes it again", name)
 		case bytes.Contains(want, []byte("NaN")):
 			t.Errorf("%s has figures that are no numbers", name)
 		}
@@ -189,11 +189,11 @@ func TestSeveralHosts(t *testing.T) {
 		"start 1 4 start 0 treerun 100", "start 1 4 start 0 openmpi 240", "start 1 4 start 0 mpich 90",
 	}
 	r := recorded(t, append(lines, "mesh 1 4 broadcast 16777216 treerun 150000")...)
-	for _, v := range r.rows.of(asked{key: key{Who: ownChoice, Op: "allreduce"}}) {
+	for _, v := range r.rows.of(filter{key: key{Who: ownChoice, Op: "allreduce"}}) {
 		v.FloorUs = 105184 // 319 Mbit/s, which is 500 * 1448/1514 * 4/6
 	}
 	share := 0.85
-	r.rows.of(asked{key: key{Op: "broadcast"}})[0].Share = &share
+	r.rows.of(filter{key: key{Op: "broadcast"}})[0].Share = &share
 	has(t, pageOf(t, "several-hosts", r),
 		// 4 MiB in 110 ms are 305 Mbit/s.
 		"| even | allreduce | 4 MiB | 305 | 319 | 0.96 | 0.95 | 280 Gloo, hd | 1.09 |",

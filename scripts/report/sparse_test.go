@@ -18,7 +18,7 @@ func (v view) Passing(pass string) view { v.Pass = pass; return v }
 
 // Each returns the rows of each density, in decreasing order.
 func (v view) Each() []view {
-	list := split(v, func(k *asked) *float64 { return &k.Density })
+	list := split(v, func(k *filter) *float64 { return &k.Density })
 	slices.Reverse(list)
 	return list
 }

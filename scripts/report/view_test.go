@@ -11,7 +11,7 @@ import (
 // selection, and return figures, which are NaN if they are not known.
 type view struct {
 	*record
-	asked
+	filter
 	also  string  // a part whose peers also count
 	Title string  // of a row of a table
 	Goal  float64 // share of the limit that treerun must reach; 0: no goal
@@ -33,13 +33,13 @@ func (v view) By(who string) view { v.Who = who; return v }
 func (v view) For(op string) view { v.Op = op; return v }
 
 // rowsOf returns the rows.
-func (v view) rowsOf() rows { return v.rows.of(v.asked) }
+func (v view) rowsOf() rows { return v.rows.of(v.filter) }
 
 // Any reports whether there are rows.
 func (v view) Any() bool { return len(v.rowsOf()) > 0 }
 
 // Sizes returns the rows of each size, ascending.
-func (v view) Sizes() []view { return split(v, func(k *asked) *int64 { return &k.Bytes }) }
+func (v view) Sizes() []view { return split(v, func(k *filter) *int64 { return &k.Bytes }) }
 
 // From returns the rows of each size of at least the given number of bytes.
 func (v view) From(bytes int) []view {
@@ -47,19 +47,19 @@ func (v view) From(bytes int) []view {
 }
 
 // Ranks returns the rows of each number of ranks, ascending.
-func (v view) Ranks() []view { return split(v, func(k *asked) *int { return &k.NP }) }
+func (v view) Ranks() []view { return split(v, func(k *filter) *int { return &k.NP }) }
 
 // Whose returns the rows of each implementation, by name.
-func (v view) Whose() []view { return split(v, func(k *asked) *string { return &k.Who }) }
+func (v view) Whose() []view { return split(v, func(k *filter) *string { return &k.Who }) }
 
 // split returns the rows by the value of a field.
-func split[T cmp.Ordered](v view, field func(*asked) *T) []view {
+func split[T cmp.Ordered](v view, field func(*filter) *T) []view {
 	var list []view
 	for _, x := range distinct(v.rowsOf(), func(r *row) T {
-		a := r.asked()
+		a := r.filter()
 		return *field(&a)
 	}) {
-		*field(&v.asked) = x
+		*field(&v.filter) = x
 		list = append(list, v)
 	}
 	return list

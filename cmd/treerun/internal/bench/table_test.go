@@ -122,7 +122,7 @@ func TestRows(t *testing.T) {
 				TreesUs: 20, SharedUs: 12.34, DenseUs: 99.6}
 		}, []string{"  12.34   45.67  shared: density 0.01, random overlap, 1.99 % in union, at most 1234 bytes sent; " +
 			"predicted trees 20, shared 12, dense 100\n"}},
-		"sparse as was said": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
+		"sparse as given": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
 			r.Sparse = &meter.Sparse{Density: 0.01, Overlap: "random", Form: "trees", UnionDensity: 0.02, SentBytes: 12}
 		}, []string{"  trees: density 0.01, random overlap, 2 % in union, at most 12 bytes sent\n"}},
 		"plan not known": {"-b 1K -e 1K", true, func(r *meter.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},

@@ -168,7 +168,7 @@ func TestDismiss(t *testing.T) {
 	none.alive()
 	none.dismiss()
 	if !alive(r.child) {
-		t.Error("a dismissed guard has ended what a rank has started")
+		t.Error("a dismissed guard has ended a process that a rank has started")
 	}
 }
 

@@ -62,7 +62,7 @@ func rawFile(dir, folder, name string) (*os.File, error) {
 	defer top.Close()
 	f, err := createIn(top, folder, name)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w (hint: remove what is there, or another --output-dir)",
+		return nil, fmt.Errorf("create %s: %w (hint: remove it, or give another --output-dir)",
 			filepath.Join(dir, folder, name), cmdline.Cause(err))
 	}
 	return f, nil

@@ -74,7 +74,7 @@ func TestPlantedInOutputDir(t *testing.T) {
 				t.Errorf("the error has no hint: %v", err)
 			}
 			if got, _ := os.ReadFile(precious); string(got) != "precious" {
-				t.Errorf("somebody's file holds %q", got)
+				t.Errorf("the other file holds %q", got)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func TestFirstFailure(t *testing.T) {
 		{"what exits with another code counts more", []End{exit3, {End: wire.End{Rank: 0}, Order: 2, Failure: "x"}}, 3},
 		{"a crash in the same moment", []End{{End: wire.End{Rank: 0}, Order: 2, Failure: "x"},
 			{End: wire.End{Rank: 1, Signal: syscall.SIGSEGV}, Order: 2}}, 139},
-		{"what a stopped rank reported", []End{{End: wire.End{Rank: 0, Stopped: true}, Order: 2, Failure: "x"}}, 0},
+		{"the report of a stopped rank", []End{{End: wire.End{Rank: 0, Stopped: true}, Order: 2, Failure: "x"}}, 0},
 		{"only stopped ones", []End{{End: wire.End{Rank: 0, Signal: syscall.SIGTERM, Stopped: true}, Order: 2}}, 0},
 	} {
 		first, ok := firstFailure(c.ends)

@@ -73,7 +73,7 @@ func TestStallLines(t *testing.T) {
 			waits(0, -1, "Recv", "rank 0 waits for rank 1, rank 1 for rank 0: a circle", 10*time.Second)
 			waits(1, -1, "Recv", "rank 0 waits for rank 1, rank 1 for rank 0: a circle", 10*time.Second)
 		}, "treerun: 2 of 24 ranks (0,1) have waited 10 s in Recv: rank 0 waits for rank 1, rank 1 for rank 0: a circle\n"},
-		{"one of them got on", func() { waits(1, 0, "", "", 0) },
+		{"one of them made progress", func() { waits(1, 0, "", "", 0) },
 			"treerun: rank 0 has waited 10 s in Recv: all about rank 0 waits for rank 1, rank 1 for rank 0: a circle\n"},
 		{"over", func() {
 			for _, r := range s.ranks {

@@ -17,7 +17,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata")
+var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios into testdata")
 
 // TestScenarios runs the commands in testdata/*.txt. A block is a command, the lines of a file of hosts that begin with
 // "| ", the line "----", and the output of the command.

@@ -76,8 +76,8 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 	r := &o.remote
 	r.FanOut, r.Timeout, r.PeerTimeout = 16, 60*time.Second, 10*time.Second
 	f.Var(commandValue(&r.Command, "{host}"), "launch-agent",
-		"reach other hosts with `COMMAND` instead of ssh; {host} in it stands for the host, and what is to run there is "+
-			"appended")
+		"reach other hosts with `COMMAND` instead of ssh; {host} in it stands for the host, and the command to run there "+
+			"is appended")
 	f.Var(commandValue(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
 	f.Var(cmdline.IntRange(&r.FanOut, 1, job.MaxRanks), "fan-out",

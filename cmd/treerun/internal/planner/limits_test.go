@@ -57,7 +57,7 @@ func TestManyRanksOnAPath(t *testing.T) {
 	file = fileOf(t, joined(4100, false))
 	err := Plan(&strings.Builder{}, strings.Fields("--collective allgather --graph "+file))
 	if cmdline.ExitCode(err) != cmdline.ExitUsage {
-		t.Errorf("allgather: %v, want what is in the way", err)
+		t.Errorf("allgather: %v, want the reason", err)
 	}
 }
 

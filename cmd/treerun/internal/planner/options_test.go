@@ -41,7 +41,7 @@ func TestOptionsOfOthers(t *testing.T) {
 			}
 			for _, want := range append(o.Takers, o.Name, algorithm) {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%s: %v does not say %q", args, err, want)
+					t.Errorf("%s: %v lacks %q", args, err, want)
 				}
 			}
 		}
@@ -131,10 +131,10 @@ func TestLimitsNotKept(t *testing.T) {
 			continue
 		}
 		if svg := run(t, planTo, args+" --bytes 64K --format svg"); !strings.Contains(svg, want) {
-			t.Errorf("%s: the picture does not say %q", args, want)
+			t.Errorf("%s: the picture lacks %q", args, want)
 		}
 		if table := run(t, simTo, args+" -b 1K -e 1K"); !strings.Contains(table, "# note: "+want) {
-			t.Errorf("%s: sim does not say %q:\n%s", args, want, table)
+			t.Errorf("%s: sim does not print %q:\n%s", args, want, table)
 		}
 	}
 }

@@ -23,6 +23,6 @@ func TestReadmePicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is another: go test ./cmd/treerun/internal/planner -run TestReadmePicture -rewrite draws it anew", file)
+		t.Errorf("%s differs: go test ./cmd/treerun/internal/planner -run TestReadmePicture -rewrite draws it again", file)
 	}
 }

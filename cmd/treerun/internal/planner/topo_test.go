@@ -35,7 +35,7 @@ func TestTopoMeasures(t *testing.T) {
 			return &Measured{Graph: measured(max(int(n), 2))}, 0, nil
 		})
 		if err != nil || code != 0 || asked != want || !strings.Contains(b.String(), "measured") {
-			t.Errorf("topo %s: asked for %d ranks, want %d; code %d, %v\n%s", args, asked, want, code, err, &b)
+			t.Errorf("topo %s: it requested %d ranks, want %d; code %d, %v\n%s", args, asked, want, code, err, &b)
 		}
 	}
 	for _, format := range []string{"text", "json", "svg"} {
@@ -100,14 +100,14 @@ func TestTopoHelp(t *testing.T) {
 	for _, want := range []string{"ranks", "hosts", "links", "ports", "gbytes_per_second", "latency_us", "kind", "source",
 		"name", "65536", "1024"} {
 		if !strings.Contains(help, want) {
-			t.Errorf("the help does not say %q", want)
+			t.Errorf("the help lacks %q", want)
 		}
 	}
 	words := strings.Join(strings.Fields(help), " ")
 	for _, name := range topo.Machines() {
 		if !strings.Contains(words, name+", ") ||
 			!strings.Contains(words, strings.Join(strings.Fields(topo.AboutMachine(name)), " ")) {
-			t.Errorf("the help does not tell all about %s", name)
+			t.Errorf("the help does not describe all of %s", name)
 		}
 	}
 	for k, line := range strings.Split(help, "\n") {

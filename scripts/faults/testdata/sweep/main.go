@@ -27,7 +27,7 @@ const (
 )
 
 func main() {
-	after := flag.String("after", "", "what ranks do after New")
+	after := flag.String("after", "", "action of ranks after New")
 	who := flag.Int("who", -1, "which rank does it; -1: all")
 	flag.Parse()
 	log.SetFlags(0)

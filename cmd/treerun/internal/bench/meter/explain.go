@@ -32,7 +32,7 @@ type explainer struct {
 // machine over time affect several of them.
 const explainRounds = 3
 
-// Explain compares the shapes of plan for all cases of o on the ranks of a world and calls tell with every row, on
+// Explain compares the shapes of plan for all cases of o on the ranks of a world and calls emit with every row, on
 // every rank; the texts in it are rank 0's. All ranks call it together, with the same options, which are for all
 // communicators.
 func Explain(ctx context.Context, world collective.World, o *Options, emit func(*Row) error,

@@ -157,7 +157,7 @@ func TestExplainFlags(t *testing.T) {
 	}
 	if o = parsed(t, "--explain 1K -i 7 --max-seconds 3 --collective barrier"); o.Iterations != 7 || o.MaxSeconds != 3 ||
 		len(o.Cases(2)) != 1 {
-		t.Errorf("what was said is %+v", *o)
+		t.Errorf("the given options are %+v", *o)
 	}
 	where := func(f *pflag.FlagSet) { f.String("where", "", "") }
 	if o, err := Parse(strings.Fields("--explain 8 --where a,b"), where); err != nil || o.Explain != 8 {

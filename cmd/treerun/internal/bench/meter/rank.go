@@ -85,7 +85,7 @@ func withServers(ctx context.Context, c *collective.Comm, serves bool,
 	return errors.Join(err, own.Close())
 }
 
-// All measures all cases of o on a communicator, with data on this rank's device, nil for the host, and calls tell with
+// All measures all cases of o on a communicator, with data on this rank's device, nil for the host, and calls emit with
 // every row, on every rank. All ranks call it together. Sparse calls run on another communicator, which has the same
 // ranks first and may have more that serve, or on the same.
 func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *Options,

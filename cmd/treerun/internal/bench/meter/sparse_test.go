@@ -70,7 +70,7 @@ func TestSparseFill(t *testing.T) {
 		}
 	}
 	if min(n[0], n[1]) < 1900 || max(n[0], n[1]) > 2100 || alike > 100 {
-		t.Errorf("%d and %d of 100000 elements are drawn, %d of them alike", n[0], n[1], alike)
+		t.Errorf("%d and %d of 100000 elements are drawn, %d of them in common", n[0], n[1], alike)
 	}
 }
 
