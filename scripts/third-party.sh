@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Writes THIRD-PARTY: the third-party modules that are linked into treerun and into programs that use its packages, and
-# their complete licences.
+# their complete licenses.
 #
 #   scripts/third-party.sh [--check]
 #
-# With --check it writes nothing, and fails if the file is out of date. A module with an unknown licence is an error and
+# With --check it writes nothing, and fails if the file is out of date. A module with an unknown license is an error and
 # needs a manual check.
 set -euo pipefail
 export LC_ALL=C
@@ -18,7 +18,7 @@ linked() {
     go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' "$@" | sed /^$/d | sort -u
 }
 
-# texts PATH FOLDER: all texts about the licence of a module, and the choice where it offers one.
+# texts PATH FOLDER: all texts about the license of a module, and the choice where it offers one.
 texts() {
     local files file text
     mapfile -t files < <(find -L "$2" -maxdepth 1 -type f -printf '%f\n' |
@@ -30,8 +30,8 @@ texts() {
     done
 }
 
-# licence PATH: the name of the licence whose words are in the text on stdin; the first match counts.
-licence() {
+# license PATH: the name of the license whose words are in the text on stdin; the first match counts.
+license() {
     local words name text
     text=$(tr -s '[:space:]' ' ')
     while IFS='|' read -r words name; do
@@ -46,7 +46,7 @@ Permission is hereby granted, free of charge|MIT
 Neither the name of|BSD-3-Clause
 Redistribution and use in source and binary forms|BSD-2-Clause
 END
-    echo "third-party.sh: the licence of $1 is none of those that are known here" >&2
+    echo "third-party.sh: the license of $1 is none of those that are known here" >&2
     return 1
 }
 
@@ -68,7 +68,7 @@ linked ./cmd/treerun "${library[@]}" > "$work/modules"
 while read -r path version folder; do
     [ -d "$folder" ] || { echo "third-party.sh: no folder of $path: go mod download" >&2; exit 1; }
     texts "$path" "$folder" > "$work/text"
-    name=$(licence "$path" < "$work/text")
+    name=$(license "$path" < "$work/text")
     into=treerun
     ! grep -q "^$path " "$work/users" || into="treerun, user programs"
     printf '%-42s %-40s %-22s %s\n' "$path" "$version" "$name" "$into" >> "$work/file"

@@ -74,17 +74,17 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestEnvironment(t *testing.T) {
-	base := []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}
+	base := []string{"COLOR=red", "SHAPE=round", "NCCL_DEBUG=1"}
 	env, remote, warnings, err := environment(base,
-		[]string{"COLOUR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOUR=green"})
-	want := []string{"SHAPE=round", "NCCL_DEBUG=1", "SIZE=a=b", "EMPTY=", "COLOUR=green"}
+		[]string{"COLOR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOR=green"})
+	want := []string{"SHAPE=round", "NCCL_DEBUG=1", "SIZE=a=b", "EMPTY=", "COLOR=green"}
 	if err != nil || len(warnings) > 0 || !slices.Equal(env, want) {
 		t.Errorf("environment: %q, %q, %v; want %q", env, warnings, err, want)
 	}
-	if want := []string{"SIZE=a=b", "EMPTY=", "SHAPE=round", "NCCL_DEBUG=1", "COLOUR=green"}; !slices.Equal(remote, want) {
+	if want := []string{"SIZE=a=b", "EMPTY=", "SHAPE=round", "NCCL_DEBUG=1", "COLOR=green"}; !slices.Equal(remote, want) {
 		t.Errorf("for other hosts: %q, want %q", remote, want)
 	}
-	if !slices.Equal(base, []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}) {
+	if !slices.Equal(base, []string{"COLOR=red", "SHAPE=round", "NCCL_DEBUG=1"}) {
 		t.Errorf("the base was changed to %q", base)
 	}
 	_, _, warnings, err = environment(base, []string{"NOWHERE", "NO*", "COL*"})

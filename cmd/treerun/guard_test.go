@@ -13,7 +13,7 @@ import (
 // kill -9 of treerun ends also the children of ranks and processes that do not use
 // treerun: below a wrapper script, in the background, deaf to SIGTERM, left
 // by a rank that has ended; but not processes that have left their rank's process group, nor
-// treerun's own neighbours.
+// treerun's own neighbors.
 func TestKillTreerunEndsChildren(t *testing.T) {
 	bystander := exec.Command("sleep", "600")
 	bystander.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -75,7 +75,7 @@ func check(err error) {
 type learner struct {
 	c *collective.Comm
 	// The computations of GoMLX: gradients and loss of a rank's share, the optimizer's step with the gradients of all,
-	// and the number of images that are recognised.
+	// and the number of images that are recognized.
 	gradients, update, right *model.Exec
 }
 

@@ -5,7 +5,7 @@
 //	treerun -np 8 ./examples/heat -n 100 -tolerance 1e-5
 //
 // Each rank has a strip of rows. In every step a point becomes the mean of its four
-// neighbours. The rows next to a strip are another rank's: they are its halo, and arrive
+// neighbors. The rows next to a strip are another rank's: they are its halo, and arrive
 // as messages while the inside of the strip is computed. The plate is done when no
 // point on any rank changes by more than the tolerance.
 //
@@ -119,7 +119,7 @@ func (s *strip) step(ctx context.Context, c *collective.Comm) (change float64) {
 	return change
 }
 
-// exchange begins to send the outermost rows to the ranks with the neighbouring strips,
+// exchange begins to send the outermost rows to the ranks with the neighboring strips,
 // and to receive theirs into the halo. Only two messages are in transit with either rank, one
 // each way, so that all can have the tag 0.
 func (s *strip) exchange(c *collective.Comm) (messages []collective.Message) {

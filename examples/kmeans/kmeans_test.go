@@ -28,7 +28,7 @@ func clusterOnRanks(t *testing.T, size int, images *mat.Dense, labels []byte, k 
 	}
 	wg.Wait()
 	for i, n := range found {
-		if !mat.Equal(n.centres, found[0].centres) || n.distance != found[0].distance || purity[i] != purity[0] {
+		if !mat.Equal(n.centers, found[0].centers) || n.distance != found[0].distance || purity[i] != purity[0] {
 			t.Errorf("%d ranks: rank %d has other clusters than rank 0", size, i)
 		}
 	}
@@ -45,7 +45,7 @@ func TestAnyNumberOfRanks(t *testing.T) {
 	var squares float64
 	for i := range labels {
 		image := images.RawRowView(i)
-		d := floats.Distance(image, one.centres.RawRowView(one.nearest(image)), 2)
+		d := floats.Distance(image, one.centers.RawRowView(one.nearest(image)), 2)
 		squares += d * d
 	}
 	if d := math.Sqrt(squares / float64(len(labels))); math.Abs(d-one.distance) > 1e-9 {
@@ -53,7 +53,7 @@ func TestAnyNumberOfRanks(t *testing.T) {
 	}
 	for _, size := range []int{3, 4, 8} {
 		n, p := clusterOnRanks(t, size, images, labels, 10)
-		if !mat.Equal(n.centres, one.centres) || n.distance != one.distance || n.iterations != one.iterations || p != purity {
+		if !mat.Equal(n.centers, one.centers) || n.distance != one.distance || n.iterations != one.iterations || p != purity {
 			t.Errorf("%d ranks: %d iterations to %v and %v, one rank %d to %v and %v",
 				size, n.iterations, n.distance, p, one.iterations, one.distance, purity)
 		}
@@ -65,8 +65,8 @@ func TestFewImages(t *testing.T) {
 	images := mat.NewDense(3, 2, []float64{0, 0, 4, 0, 2, 6})
 	for k, want := range map[int]*mat.Dense{1: mat.NewDense(1, 2, []float64{2, 2}), 3: images} {
 		n, _ := clusterOnRanks(t, 5, images, make([]byte, 3), k)
-		if !mat.Equal(n.centres, want) {
-			t.Errorf("%d clusters are at %v", k, mat.Formatted(n.centres))
+		if !mat.Equal(n.centers, want) {
+			t.Errorf("%d clusters are at %v", k, mat.Formatted(n.centers))
 		}
 	}
 }

@@ -3,9 +3,9 @@
 //
 //	treerun -np 4 ./examples/kmeans
 //
-// Each rank assigns its share of the images to the nearest of k centres, and adds up the
+// Each rank assigns its share of the images to the nearest of k centers, and adds up the
 // images of each. One AllReduce per iteration adds up these sums and counts, from which
-// all ranks compute the same new centres.
+// all ranks compute the same new centers.
 //
 // Pixels are whole numbers, whose sums are exact. So any number of ranks finds the same
 // clusters, bit by bit.
@@ -67,31 +67,31 @@ func load() (*mat.Dense, []byte) {
 
 // clusters are the clusters, the same on all ranks.
 type clusters struct {
-	centres    *mat.Dense // one per row
+	centers    *mat.Dense // one per row
 	iterations int
-	distance   float64 // of an image to its centre, the root of the mean square
+	distance   float64 // of an image to its center, the root of the mean square
 }
 
-// nearest returns the index of the centre nearest to an image.
+// nearest returns the index of the center nearest to an image.
 func (n *clusters) nearest(image []float64) int {
-	distances := make([]float64, n.centres.RawMatrix().Rows)
+	distances := make([]float64, n.centers.RawMatrix().Rows)
 	for i := range distances {
-		distances[i] = floats.Distance(image, n.centres.RawRowView(i), 2)
+		distances[i] = floats.Distance(image, n.centers.RawRowView(i), 2)
 	}
 	return floats.MinIdx(distances)
 }
 
-// cluster moves centres to the mean of their images until no image gets another centre.
+// cluster moves centers to the mean of their images until no image gets another center.
 func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) *clusters {
 	count, width := images.Dims()
-	n := &clusters{centres: mat.NewDense(k, width, nil)}
-	for i := range k { // the first centres are images from all over the data, the same on all ranks
-		n.centres.SetRow(i, images.RawRowView(i*count/k))
+	n := &clusters{centers: mat.NewDense(k, width, nil)}
+	for i := range k { // the first centers are images from all over the data, the same on all ranks
+		n.centers.SetRow(i, images.RawRowView(i*count/k))
 	}
 	first, end := c.Rank()*count/c.Size(), (c.Rank()+1)*count/c.Size() // the images of this rank
-	centreOf := slices.Repeat([]int{-1}, end-first)                    // the centre of each image: none yet
-	// The ranks add up, in one message: for each centre the sum of its images, then their numbers, the number of
-	// images that got another centre, and the sum of all squares of pixels.
+	centerOf := slices.Repeat([]int{-1}, end-first)                    // the center of each image: none yet
+	// The ranks add up, in one message: for each center the sum of its images, then their numbers, the number of
+	// images that got another center, and the sum of all squares of pixels.
 	total := make([]float64, k*width+k+2)
 	sums, numbers, others := mat.NewDense(k, width, total[:k*width]), total[k*width:][:k], total[k*width+k:]
 	for moved := true; moved; moved = others[0] > 0 {
@@ -99,8 +99,8 @@ func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) 
 		for i := first; i < end; i++ {
 			image := images.RawRowView(i)
 			at := n.nearest(image)
-			if at != centreOf[i-first] {
-				centreOf[i-first] = at
+			if at != centerOf[i-first] {
+				centerOf[i-first] = at
 				others[0]++
 			}
 			floats.Add(sums.RawRowView(at), image)
@@ -114,14 +114,14 @@ func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) 
 	return n
 }
 
-// move sets the centres to the mean of their images; a centre without images stays. The squares of the distances to the
+// move sets the centers to the mean of their images; a center without images stays. The squares of the distances to the
 // mean add up to the squares of the images less those of the means.
 func (n *clusters) move(sums *mat.Dense, numbers []float64, squares float64) {
 	for i, number := range numbers {
 		if number > 0 {
-			centre := n.centres.RawRowView(i)
-			floats.ScaleTo(centre, 1/number, sums.RawRowView(i))
-			squares -= number * floats.Dot(centre, centre)
+			center := n.centers.RawRowView(i)
+			floats.ScaleTo(center, 1/number, sums.RawRowView(i))
+			squares -= number * floats.Dot(center, center)
 		}
 	}
 	n.distance = math.Sqrt(squares / floats.Sum(numbers))
@@ -129,7 +129,7 @@ func (n *clusters) move(sums *mat.Dense, numbers []float64, squares float64) {
 
 // purity returns the share of images with the most frequent digit of their cluster.
 func (n *clusters) purity(ctx context.Context, c *collective.Comm, images *mat.Dense, labels []byte) float64 {
-	k, _ := n.centres.Dims()
+	k, _ := n.centers.Dims()
 	counts := make([]int, k*data.Classes)
 	for i := c.Rank(); i < len(labels); i += c.Size() {
 		counts[n.nearest(images.RawRowView(i))*data.Classes+int(labels[i])]++

@@ -1,6 +1,6 @@
 package main
 
-// dataset is a set of labelled images. The pixels stay bytes, four times
+// dataset is a set of labeled images. The pixels stay bytes, four times
 // smaller than float32: every rank holds the whole set.
 type dataset struct {
 	pixels  []byte // size() images of width pixels

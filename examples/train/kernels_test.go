@@ -85,7 +85,7 @@ func near(t *testing.T, what string, got, want []float32) {
 }
 
 // The kernels compute the same as the host: scores, losses, gradients, a step, and the
-// number of images that are recognised.
+// number of images that are recognized.
 func TestKernels(t *testing.T) {
 	if !oneGPU.Run(t) {
 		return
@@ -143,7 +143,7 @@ func TestKernels(t *testing.T) {
 		count += int(c)
 	}
 	if count != wantCount {
-		t.Errorf("%d recognised, on the host %d", count, wantCount)
+		t.Errorf("%d recognized, on the host %d", count, wantCount)
 	}
 	descent := newSGD(len(net.params), 0.9)
 	descent.rate = 0.05

@@ -18,7 +18,7 @@ type learner interface {
 	// end returns the sum of the losses of this rank's images since begin, and
 	// the time in which its gradients were added up.
 	end(ctx context.Context) (loss float64, communication time.Duration, err error)
-	// correct counts the images of the test that the network recognises.
+	// correct counts the images of the test that the network recognizes.
 	correct(ctx context.Context, indices []int) (int, error)
 	// Close releases the resources of the learner.
 	Close() error

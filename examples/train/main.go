@@ -7,8 +7,8 @@
 //	treerun -np 8 ./examples/train --device cuda
 //
 // Without --data it learns the handwritten digits that come with it (see
-// data/README.md); it then recognises 97 % of those it has not seen. DIR is
-// a folder with a data set in the IDX form of MNIST; these settings recognise
+// data/README.md); it then recognizes 97 % of those it has not seen. DIR is
+// a folder with a data set in the IDX form of MNIST; these settings recognize
 // 88 % of Fashion-MNIST. On GPUs it learns the same, in kernels of its own, and
 // adds the gradients up in their memory.
 package main

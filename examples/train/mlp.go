@@ -56,9 +56,9 @@ func matrix(rows, cols int) blas32.General {
 	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
 }
 
-// initialise draws the weights as He et al. do (2015) for ReLU: normal, with
+// initialize draws the weights as He et al. do (2015) for ReLU: normal, with
 // variance 2 / inputs. Biases stay zero.
-func (m *mlp) initialise(r *rand.Rand) {
+func (m *mlp) initialize(r *rand.Rand) {
 	for _, l := range m.layers {
 		deviation := math.Sqrt(2 / float64(l.weight.Rows))
 		for i := range l.weight.Data {
@@ -128,7 +128,7 @@ func (l *layer) backward(n int) {
 	}
 }
 
-// correct counts the given images that the network recognises.
+// correct counts the given images that the network recognizes.
 func (m *mlp) correct(d *dataset, indices []int) (count int) {
 	for len(indices) > 0 {
 		n := min(len(indices), m.rows())

@@ -48,7 +48,7 @@ func randomSet(r *rand.Rand, n, width, classes int) *dataset {
 
 func randomNet(r *rand.Rand, widths []int, rows int) *mlp {
 	m := newMLP(widths, rows)
-	m.initialise(r)
+	m.initialize(r)
 	for _, l := range m.layers { // biases that are not all zero
 		for i := range l.bias {
 			l.bias[i] = float32(r.NormFloat64() / 10)
@@ -161,9 +161,9 @@ func TestSoftmaxCrossEntropy(t *testing.T) {
 	}
 }
 
-func TestInitialise(t *testing.T) {
+func TestInitialize(t *testing.T) {
 	m := newMLP([]int{400, 200, 10}, 1)
-	m.initialise(rand.New(rand.NewPCG(3, 3)))
+	m.initialize(rand.New(rand.NewPCG(3, 3)))
 	for _, l := range m.layers {
 		sum, squares := 0.0, 0.0
 		for _, w := range l.weight.Data {
@@ -187,7 +187,7 @@ func TestCorrect(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	d := randomSet(r, 23, 10, 4)
 	small, large := newMLP([]int{10, 8, 4}, 5), newMLP([]int{10, 8, 4}, 23)
-	large.initialise(r)
+	large.initialize(r)
 	copy(small.params, large.params)
 	scores := large.forward(d, indices(23))
 	for i := range d.labels { // two out of three labels become those that the network predicts

@@ -24,7 +24,7 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 
 	// Rank 0 draws the first weights, and the others receive them.
 	if c.Rank() == 0 {
-		net.initialise(rand.New(rand.NewPCG(opt.seed, 0)))
+		net.initialize(rand.New(rand.NewPCG(opt.seed, 0)))
 	}
 	if err := collective.Broadcast(ctx, c, net.params, net.params, 0); err != nil {
 		return err
@@ -69,7 +69,7 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 // epochResult is the result of all ranks in one epoch.
 type epochResult struct {
 	loss          float64 // mean over the training images, each at its step
-	accuracy      float64 // share of the test images recognised after the epoch
+	accuracy      float64 // share of the test images recognized after the epoch
 	seconds       float64 // of training, on this rank
 	communication float64 // seconds of these in AllReduce, including the wait for slower ranks
 }

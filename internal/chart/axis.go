@@ -45,7 +45,7 @@ func powers(least, most float64) []tick { return logarithmic(least, most, 2, 102
 // where there are few powers of ten.
 func decades(least, most float64) []tick { return logarithmic(least, most, 10, 1000, "kMGT") }
 
-// logarithmic puts a tick at every power of a base, labelled where there is room, and small
+// logarithmic puts a tick at every power of a base, labeled where there is room, and small
 // ones between.
 func logarithmic(least, most, base, unit float64, units string) (list []tick) {
 	const labels = 9
@@ -67,7 +67,7 @@ func logarithmic(least, most, base, unit float64, units string) (list []tick) {
 	return list
 }
 
-// steps puts labelled ticks from 0 on, at most seven.
+// steps puts labeled ticks from 0 on, at most seven.
 func steps(_, most float64) (list []tick) {
 	step := math.Pow(10, math.Floor(math.Log10(most/6)))
 	for _, k := range []float64{1, 2, 5, 10} {

@@ -1,6 +1,6 @@
 // Package chart draws pictures as SVG files: curves over the size of a message, or over another count, for treerun
 // bench and docs/lab; and the elements of the pictures of topo/draw: a head that screen readers can read and that
-// follows light and dark, colours, and text that keeps clear of other text. It is free of I/O.
+// follows light and dark, colors, and text that keeps clear of other text. It is free of I/O.
 package chart
 
 import (
@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// signs are drawn around the point 0, 0; hollow ones are filled with the colour of the paper.
+// signs are drawn around the point 0, 0; hollow ones are filled with the color of the paper.
 var signs = [Curves]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
 	`<circle r="3" class="on"/>`, `<path d="M-3-3H3V3H-3Z" class="on"/>`, `<path d="M0-4L3.5 2.5H-3.5Z" class="on"/>`,
 	`<path d="M-3-3L3 3M-3 3L3-3"/>`, `<path d="M-4 0H4M0-4V4"/>`, `<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z"/>`,
 	`<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z" class="on"/>`}
 
 // dashes are those of the first five curves, of the next five, and so on: twenty curves
-// look different in colour and line, and ten in their signs as well.
+// look different in color and line, and ten in their signs as well.
 var dashes = []string{"", ` stroke-dasharray="7 3"`, ` stroke-dasharray="2 3"`, ` stroke-dasharray="9 3 2 3"`}
 
 // Curve is one curve; the index of its name among those of a picture determines its look. One without points is left
@@ -98,7 +98,7 @@ func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
 	p.WriteString("<defs>\n")
 	for i, sign := range signs {
 		fmt.Fprintf(p, `<g id="s%d" class="%s" fill="currentColor" stroke="currentColor" stroke-width="1.5">%s</g>`+"\n",
-			i, Colour(i), sign)
+			i, Color(i), sign)
 	}
 	p.WriteString("</defs>\n")
 	top, wide := 0.0, float64(width*float64(len(rows[0])))
@@ -218,7 +218,7 @@ func (p *picture) curve(c *Curve, line, signs []Point) {
 		p.Path(Line, 1.5, ` stroke-dasharray="1 3"`, "", line...)
 		return
 	}
-	p.Path(Colour(look), 2, dashes[look/5%len(dashes)], "", line...)
+	p.Path(Color(look), 2, dashes[look/5%len(dashes)], "", line...)
 	for _, at := range signs {
 		fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look%Curves, at.X, at.Y)
 	}

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The colours that have a meaning, as classes of elements.
+// The colors that have a meaning, as classes of elements.
 const (
 	Ink   = "ink"   // of text
 	Paper = "paper" // behind all
@@ -19,19 +19,19 @@ const (
 	Alarm = "alarm" // of excess
 )
 
-// Colours holds the colours of the classes on a light and on a dark page. Those of Curves can be distinguished by
-// people of all kinds of colour vision.
-var Colours = [][3]string{{Ink, "#222222", "#e6e6e6"}, {Paper, "#ffffff", "#14171a"}, {Line, "#767c84", "#8b929b"},
+// Colors holds the colors of the classes on a light and on a dark page. Those of Curves can be distinguished by
+// people of all kinds of color vision.
+var Colors = [][3]string{{Ink, "#222222", "#e6e6e6"}, {Paper, "#ffffff", "#14171a"}, {Line, "#767c84", "#8b929b"},
 	{Faint, "#d3dae2", "#3a424c"}, {Alarm, "#b00000", "#ff7b72"}, {"c0", "#0072b2", "#4aa3e8"},
 	{"c1", "#d55e00", "#f58231"}, {"c2", "#009e73", "#2fc096"}, {"c3", "#9e118b", "#e596d4"},
 	{"c4", "#0f93ff", "#cbf7ff"}, {"c5", "#511e09", "#e8d29e"}, {"c6", "#7e8f4b", "#1ffe54"},
 	{"c7", "#230cc3", "#867ff4"}, {"c8", "#140463", "#b52dff"}, {"c9", "#23000a", "#a075b4"}}
 
-// Curves is the number of colours for curves and trees.
+// Curves is the number of colors for curves and trees.
 const Curves = 10
 
-// Colour returns the class of the i-th curve or tree.
-func Colour(i int) string { return fmt.Sprintf("c%d", i%Curves) }
+// Color returns the class of the i-th curve or tree.
+func Color(i int) string { return fmt.Sprintf("c%d", i%Curves) }
 
 // Point is a place in a picture; y grows downwards.
 type Point struct{ X, Y float64 }
@@ -84,7 +84,7 @@ func (f *File) Free(b Box) bool {
 	})
 }
 
-// Text writes a line of text, if it is not empty, in a colour, and takes its box.
+// Text writes a line of text, if it is not empty, in a color, and takes its box.
 func (f *File) Text(p Point, size float64, anchor, class, s string) {
 	if s == "" {
 		return
@@ -136,7 +136,7 @@ func (f *File) Whole(title, about string, margin float64) []byte {
 // style returns the styles of a light or a dark page.
 func style(page int) string {
 	var b strings.Builder
-	for _, c := range Colours {
+	for _, c := range Colors {
 		fmt.Fprintf(&b, ".%s {color: %s}\n", c[0], c[page])
 		if c[0] == Paper {
 			fmt.Fprintf(&b, "text {fill: currentColor; stroke: %s; stroke-width: 3px; paint-order: stroke}\n.on {fill: %[1]s}\n",

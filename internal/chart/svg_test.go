@@ -139,7 +139,7 @@ func TestChartLabels(t *testing.T) {
 	}
 }
 
-// Curves twenty at a time differ in colour or line, and in one picture the same name looks the same.
+// Curves twenty at a time differ in color or line, and in one picture the same name looks the same.
 func TestCurvesDiffer(t *testing.T) {
 	time := chart.Panel{}
 	for i := range 20 {
@@ -168,12 +168,12 @@ func TestCurvesDiffer(t *testing.T) {
 	}
 }
 
-// linear returns the red, green and blue light of a colour.
-func linear(t *testing.T, colour string) (l [3]float64) {
+// linear returns the red, green and blue light of a color.
+func linear(t *testing.T, color string) (l [3]float64) {
 	t.Helper()
 	var c [3]uint8
-	if _, err := fmt.Sscanf(colour, "#%02x%02x%02x", &c[0], &c[1], &c[2]); err != nil {
-		t.Fatal(colour, err)
+	if _, err := fmt.Sscanf(color, "#%02x%02x%02x", &c[0], &c[1], &c[2]); err != nil {
+		t.Fatal(color, err)
 	}
 	for i, v := range c {
 		l[i] = math.Pow((float64(v)/255+0.055)/1.055, 2.4)
@@ -192,7 +192,7 @@ func contrast(t *testing.T, a, b string) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// visions are the kinds of colour vision: all colours, and without one kind of cone (Machado, Oliveira and Fernandes,
+// visions are the kinds of color vision: all colors, and without one kind of cone (Machado, Oliveira and Fernandes,
 // 2009).
 var visions = map[string][3][3]float64{
 	"all": {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
@@ -204,7 +204,7 @@ var visions = map[string][3][3]float64{
 		{0.004733, 0.691367, 0.303900}},
 }
 
-// lab returns a colour as seen, in CIELAB.
+// lab returns a color as seen, in CIELAB.
 func lab(l [3]float64, vision [3][3]float64) [3]float64 {
 	var seen [3]float64
 	for i, row := range vision {
@@ -222,11 +222,11 @@ func lab(l [3]float64, vision [3][3]float64) [3]float64 {
 	return [3]float64{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
-// The colours of curves can be seen on their paper, and distinguished by people of all kinds of colour vision, and text
+// The colors of curves can be seen on their paper, and distinguished by people of all kinds of color vision, and text
 // can be read, on light and on dark pages.
-func TestColours(t *testing.T) {
+func TestColors(t *testing.T) {
 	of := make(map[string][3]string)
-	for _, c := range chart.Colours {
+	for _, c := range chart.Colors {
 		of[c[0]] = c
 	}
 	for page := 1; page <= 2; page++ {
@@ -237,16 +237,16 @@ func TestColours(t *testing.T) {
 			}
 		}
 		for i := range chart.Curves {
-			a := of[chart.Colour(i)][page]
+			a := of[chart.Color(i)][page]
 			if c := contrast(t, a, paper); c < 3 {
-				t.Errorf("colour %d, %s on %s: contrast %.2f", i, a, paper, c)
+				t.Errorf("color %d, %s on %s: contrast %.2f", i, a, paper, c)
 			}
 			for k := range i {
-				b := of[chart.Colour(k)][page]
+				b := of[chart.Color(k)][page]
 				for name, vision := range visions {
 					x, y := lab(linear(t, a), vision), lab(linear(t, b), vision)
 					if d := math.Sqrt((x[0]-y[0])*(x[0]-y[0]) + (x[1]-y[1])*(x[1]-y[1]) + (x[2]-y[2])*(x[2]-y[2])); d < 12 {
-						t.Errorf("colours %d and %d, %s and %s, vision %s: differ by %.1f", k, i, b, a, name, d)
+						t.Errorf("colors %d and %d, %s and %s, vision %s: differ by %.1f", k, i, b, a, name, d)
 					}
 				}
 			}

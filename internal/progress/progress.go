@@ -33,7 +33,7 @@ type Task interface {
 	// something to do, or the Task is over.
 	Prepare() (limit time.Duration)
 
-	// Woken follows each Prepare, when the sleep is over or was cancelled.
+	// Woken follows each Prepare, when the sleep is over or was canceled.
 	Woken()
 
 	// Bell returns the bell on which the Task sleeps.

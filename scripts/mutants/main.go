@@ -1,7 +1,7 @@
 // Mutants finds changes of the code that no test rejects. It draws N places at random over all packages, changes one at
 // a time (a condition, an operator, a statement, a returned error, a number), and runs the tests of the package and
 // then of packages that import it. A mutant that no test rejects is printed; a reader decides whether it changes
-// behaviour. No file is changed: the compiler gets the mutant as an overlay. It is run from the root of the repository:
+// behavior. No file is changed: the compiler gets the mutant as an overlay. It is run from the root of the repository:
 //
 //	go run ./scripts/mutants -n 200 -seed 1
 package main

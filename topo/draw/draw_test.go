@@ -100,7 +100,7 @@ func TestSVGElements(t *testing.T) {
 		t.Errorf("%d and %d ranks, %v and %d arrows", ranks(svg, nodeRadius), ranks(svg, smallNode), n, arrows)
 	}
 	if n["use"] != 3 || strings.Count(svg, `class="c1 on" stroke="currentColor" stroke-width="3.0"`) != 1 {
-		t.Error("the root of tree 1 is not in its colour, or a small drawing has no graph")
+		t.Error("the root of tree 1 is not in its color, or a small drawing has no graph")
 	}
 	if strings.Count(svg, ">host 0<") != 1 || strings.Count(svg, ">host 3<") != 1 ||
 		strings.Count(svg, ">card of host 3: 1.75 / 2 GB/s</text>") != 1 {

@@ -69,11 +69,11 @@ type canvas struct {
 	chart.File
 	wires   []wire              // the quickest first, and then the contents of ports
 	at      []chart.Point       // of the ranks, then of the ports
-	hubs    []chart.Point       // by rank: the centre of its host's circle
-	sizes   map[chart.Point]int // the ranks of a host, by its centre
+	hubs    []chart.Point       // by rank: the center of its host's circle
+	sizes   map[chart.Point]int // the ranks of a host, by its center
 	radius  float64             // of the circle of a host
-	half    chart.Point         // the distance of the farthest rank from the centre
-	centre  chart.Point
+	half    chart.Point         // the distance of the farthest rank from the center
+	center  chart.Point
 	unnamed []string // ports that have no room for a name
 }
 
@@ -154,17 +154,17 @@ func (c *canvas) arrange() {
 		}
 	}
 	around := 3 * nodeRadius
-	c.centre = chart.At(margin+longest+around+c.half.X, 3*margin+around+c.half.Y)
+	c.center = chart.At(margin+longest+around+c.half.X, 3*margin+around+c.half.Y)
 	for r := range c.hubs {
-		c.hubs[r], c.at[r] = c.hubs[r].Add(c.centre, 1), c.at[r].Add(c.centre, 1)
+		c.hubs[r], c.at[r] = c.hubs[r].Add(c.center, 1), c.at[r].Add(c.center, 1)
 		c.sizes[c.hubs[r]]++
 		c.Take(chart.Around(c.at[r], nodeRadius, nodeRadius))
 	}
 	for i, name := range names {
 		turn := angle(i, len(hosts))
-		c.label(name, 13, c.centre.Add(turned(turn), ring+c.radiusOf(hosts[i])), turn, 2*nodeRadius)
+		c.label(name, 13, c.center.Add(turned(turn), ring+c.radiusOf(hosts[i])), turn, 2*nodeRadius)
 	}
-	c.Corner.Y = max(c.Corner.Y, c.centre.Y+c.half.Y+around)
+	c.Corner.Y = max(c.Corner.Y, c.center.Y+c.half.Y+around)
 }
 
 // radiusOf returns the radius of the circle of a host's ranks.
@@ -203,8 +203,8 @@ func (c *canvas) placePorts() {
 			middle = middle.Add(c.at[r], 1/float64(len(p.Ranks)))
 		}
 		far := c.radius * max(0.25, 0.78-float64(0.24*math.Log2(float64(len(p.Ranks)))))
-		if len(p.Ranks) >= c.sizes[hub] && hub != c.centre {
-			hub = c.centre
+		if len(p.Ranks) >= c.sizes[hub] && hub != c.center {
+			hub = c.center
 			far = max(math.Hypot(middle.X-hub.X, middle.Y-hub.Y)-c.radius-3*nodeRadius, 2*nodeRadius)
 		}
 		for turn := math.Atan2(middle.Y-hub.Y, middle.X-hub.X); ; turn += 2 * portRadius / far {
@@ -250,35 +250,35 @@ func (c *canvas) drawPorts() {
 			class = chart.Alarm
 		}
 		c.Box(chart.Around(at, portRadius, portRadius), 2, class, 1.5, name)
-		if len(p.Ranks) == 1 || !c.label(name, 11, at, math.Atan2(0, at.X-c.centre.X), 14) {
+		if len(p.Ranks) == 1 || !c.label(name, 11, at, math.Atan2(0, at.X-c.center.X), 14) {
 			c.unnamed = append(c.unnamed, name)
 		}
 	}
 }
 
 // drawRanks draws the ranks at their places, and an overlay if it is not -1: arrows from each
-// rank to its parent or the next, and a rim in the same colour around the root.
+// rank to its parent or the next, and a rim in the same color around the root.
 func (c *canvas) drawRanks(at []chart.Point, radius float64, overlay int) {
-	root, colour := -1, chart.Colour(max(overlay, 0))
+	root, color := -1, chart.Color(max(overlay, 0))
 	if overlay >= 0 {
 		o := c.overlays[overlay]
 		root = o.root
 		fmt.Fprintf(c, `<marker id="arrow%d" orient="auto" markerWidth="5" markerHeight="4" refX="5" refY="2">`, overlay)
-		fmt.Fprintf(c, `<path d="M0 0L5 2L0 4Z" class="%s" fill="currentColor"/></marker>`+"\n", colour)
+		fmt.Fprintf(c, `<path d="M0 0L5 2L0 4Z" class="%s" fill="currentColor"/></marker>`+"\n", color)
 		for v, next := range o.next {
 			if next < 0 {
 				continue
 			}
 			from, to := at[v], at[next]
 			rim := radius / math.Hypot(to.X-from.X, to.Y-from.Y)
-			c.Path(colour, 2, fmt.Sprintf(` marker-end="url(#arrow%d)"`, overlay), o.caption,
+			c.Path(color, 2, fmt.Sprintf(` marker-end="url(#arrow%d)"`, overlay), o.caption,
 				from.Add(to.Add(from, -1), rim), to.Add(from.Add(to, -1), rim))
 		}
 	}
 	for r := range c.g.Ranks {
 		class, rim, size := chart.Ink, 1.0, math.Ceil(radius*0.8)
 		if r == root {
-			class, rim = colour, 3
+			class, rim = color, 3
 		}
 		c.Box(chart.Around(at[r], radius, radius), radius, class, rim, "")
 		c.Text(at[r].Add(chart.At(0, 0.36*size), 1), size, "middle", chart.Ink, fmt.Sprint(r))
@@ -287,12 +287,12 @@ func (c *canvas) drawRanks(at []chart.Point, radius float64, overlay int) {
 
 // drawSmall draws an overlay by itself on a small copy of the graph, in rows below it.
 func (c *canvas) drawSmall(overlay int, caption string) {
-	side := (c.centre.X - margin) / columns // half of its width
+	side := (c.center.X - margin) / columns // half of its width
 	scale := (side - 2*smallNode) / c.half.X
 	high := float64(c.half.Y*scale) + 2*smallNode
-	top := chart.At(margin+float64(side*float64(2*(overlay%columns)+1)), c.centre.Y+c.half.Y+4*lineStep)
+	top := chart.At(margin+float64(side*float64(2*(overlay%columns)+1)), c.center.Y+c.half.Y+4*lineStep)
 	top = top.Add(chart.At(0, 2*(high+lineStep)), float64(overlay/columns))
-	origin := top.Add(chart.At(0, lineStep+high), 1).Add(c.centre, -scale)
+	origin := top.Add(chart.At(0, lineStep+high), 1).Add(c.center, -scale)
 	fmt.Fprintf(c, `<use href="#graph" transform="translate(%.1f %.1f) scale(%.4f)"/>`+"\n", origin.X, origin.Y, scale)
 	at := make([]chart.Point, c.g.Ranks)
 	for r := range at {

@@ -1,5 +1,5 @@
 // Package data holds the handwritten digits that examples learn; README.md names their source and
-// licence. It is for the examples.
+// license. It is for the examples.
 package data
 
 import (

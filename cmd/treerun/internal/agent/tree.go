@@ -53,7 +53,7 @@ func New(cfg Config) *Tree {
 	return t
 }
 
-// split divides hosts among at most fan agents, neighbours together; the agent of the
+// split divides hosts among at most fan agents, neighbors together; the agent of the
 // first host of each part is started from here.
 func split(hosts []wire.Below, fan int) [][]wire.Below {
 	var parts [][]wire.Below

@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// Every host is in exactly one part, neighbours together, and the parts differ by
+// Every host is in exactly one part, neighbors together, and the parts differ by
 // one at most.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -202,7 +202,7 @@ type failing struct{}
 func (failing) Write([]byte) (int, error) { return 0, errors.New("no room") }
 
 func TestMainArguments(t *testing.T) {
-	for _, args := range [][]string{{"--colour"}, {"now"}, {"-np", "4"}, {"--push"}} {
+	for _, args := range [][]string{{"--color"}, {"now"}, {"-np", "4"}, {"--push"}} {
 		if _, err := Main(new(bytes.Buffer), args, healthy()); err == nil || !strings.Contains(err.Error(), "check: ") {
 			t.Errorf("%q: %v", args, err)
 		}

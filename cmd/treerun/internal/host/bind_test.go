@@ -66,7 +66,7 @@ func TestPlanBinding(t *testing.T) {
 		{"no GPU, one node", BindAuto, [][]int{nil, nil}, 0, 2, 8, 1, "[[] []]"},
 		{"no GPU, one node, cores", BindCore, [][]int{nil, nil}, 0, 2, 8, 1, "[[0 1 2 3] [4 5 6 7]]"},
 		{"no GPU, one node, twice as many", BindAuto, [][]int{nil, nil}, 8, 16, 8, 1, "[[0] [1]]"},
-		{"no GPU, neighbours", BindAuto, [][]int{nil, nil}, 2, 4, 8, 2, "[[4 5] [6 7]]"},
+		{"no GPU, neighbors", BindAuto, [][]int{nil, nil}, 2, 4, 8, 2, "[[4 5] [6 7]]"},
 		{"no GPU, a quota", BindAuto, [][]int{nil, nil}, 0, 2, 4, 2, "[[] []]"},
 		{"no GPU, twice as many", BindAuto, [][]int{nil, nil}, 8, 16, 8, 2, "[[0] [1]]"},
 		{"no GPU, uneven", BindAuto, [][]int{nil, nil}, 0, 9, 8, 2, "[[] []]"},

@@ -389,7 +389,7 @@ func (h *Host) markStopped() {
 // and to those that ended ranks have left processes in. A rank's pid is the group's number;
 // it belongs to the rank until the rank is waited for, and after that as long as a child of
 // ours is in the group.
-// A rank that has left its group is signalled by its number.
+// A rank that has left its group is signaled by its number.
 func (h *Host) signalAll(sig syscall.Signal) {
 	for _, c := range h.children {
 		if !h.released || c.groupLives() {

@@ -15,7 +15,7 @@ import (
 
 // Reaper starts, signals and waits for all child processes of this process, in one goroutine that keeps its operating
 // system thread. So the kernel ends children with a parent-death signal when this process dies by any cause, and no
-// process is signalled after its number could have been reused. There is one per process. Its methods may be called
+// process is signaled after its number could have been reused. There is one per process. Its methods may be called
 // concurrently.
 //
 // A rank that has ended stays a zombie until all ranks of the host have ended: others read and write its memory by its

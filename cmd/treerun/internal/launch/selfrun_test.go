@@ -54,7 +54,7 @@ func launcher(scene string) int {
 		result = &reluctant{}
 	}
 	if scene == "settings" {
-		j.Settings["colour"] = "red"
+		j.Settings["color"] = "red"
 	}
 	code, err := RunSelf("scene", []string{scene}, j, result)
 	if err != nil {
@@ -125,7 +125,7 @@ func TestResult(t *testing.T) {
 // The ranks have the arguments and the settings, and an empty stdin.
 func TestSettings(t *testing.T) {
 	stdout, stderr, code := play(t, "settings")
-	const want = "3 ranks, map[colour:red], stdin \"\" <nil>, arguments [\"treerun\" \"rank:scene\" \"settings\"]\n"
+	const want = "3 ranks, map[color:red], stdin \"\" <nil>, arguments [\"treerun\" \"rank:scene\" \"settings\"]\n"
 	if code != 0 || stdout != want || stderr != "" {
 		t.Errorf("code %d, stdout %q, want %q, stderr %q", code, stdout, want, stderr)
 	}
