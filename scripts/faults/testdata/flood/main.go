@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"net"
 	"os"
 	"strconv"
@@ -21,55 +22,48 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "flood:", err)
-		os.Exit(1)
-	}
-}
-
-func run(mode string, args []string) error {
-	switch mode {
+	log.SetFlags(0)
+	log.SetPrefix("flood: ")
+	switch mode := os.Args[1]; mode {
 	case "rank":
-		seconds, err := strconv.Atoi(args[0])
-		if err != nil {
-			return err
-		}
-		return calls(seconds)
+		calls(number())
 	case "listen":
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
+		check(err)
 		fmt.Println(l.Addr().(*net.TCPAddr).Port)
 		for {
 			c, err := l.Accept()
-			if err != nil {
-				return err
-			}
+			check(err)
 			c.Close()
 		}
 	case "connect":
-		port, err := strconv.Atoi(args[0])
-		if err != nil {
-			return err
-		}
-		return flood(port)
+		flood(number())
+	default:
+		log.Fatalf("unknown mode %q", mode)
 	}
-	return fmt.Errorf("unknown mode %q", mode)
+}
+
+// number returns the argument of the mode.
+func number() int {
+	n, err := strconv.Atoi(os.Args[2])
+	check(err)
+	return n
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }
 
 // calls makes calls of AllReduce for some seconds.
-func calls(seconds int) error {
+func calls(seconds int) {
 	ctx := context.Background()
 	w, err := rank.Init(ctx)
-	if err != nil {
-		return err
-	}
+	check(err)
 	defer w.Close()
 	c, err := collective.New(ctx, w)
-	if err != nil {
-		return err
-	}
+	check(err)
 	if c.Rank() == 0 {
 		fmt.Println("ports", strings.Join(listening(), " "))
 	}
@@ -82,16 +76,14 @@ func calls(seconds int) error {
 		if c.Rank() == 0 && time.Now().After(end) {
 			x[0] = -1000
 		}
-		if err := collective.AllReduce(ctx, c, x, x, collective.Sum); err != nil {
-			return err
-		}
+		check(collective.AllReduce(ctx, c, x, x, collective.Sum))
 		count++
 		if now := time.Now(); c.Rank() == 0 && now.After(next) {
 			fmt.Println("calls", count)
 			count, next = 0, now.Add(time.Second)
 		}
 	}
-	return c.Close()
+	check(c.Close())
 }
 
 // listening returns the ports of IPv4 at which this process listens.
@@ -117,18 +109,14 @@ func listening() (ports []string) {
 }
 
 // flood connects to a port of the loopback as fast as one thread can.
-func flood(port int) error {
+func flood(port int) {
 	at := &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}
 	reset := syscall.Linger{Onoff: 1} // closes at once, and keeps no port
 	for n, next := 0, time.Now().Add(time.Second); ; n++ {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
+		check(err)
 		_ = syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &reset)
-		if err := syscall.Connect(fd, at); err != nil {
-			return err
-		}
+		check(syscall.Connect(fd, at))
 		_ = syscall.Close(fd)
 		if time.Now().After(next) {
 			fmt.Println("connections", n)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"runtime"
 	"slices"
@@ -23,14 +24,6 @@ var (
 	keep  = flag.Bool("keep", false, "close all communicators at the end, in place of each old one at once")
 )
 
-func main() {
-	flag.Parse()
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "renewals:", err)
-		os.Exit(1)
-	}
-}
-
 // state holds the values that must not grow.
 type state struct {
 	resident int // KiB
@@ -39,15 +32,15 @@ type state struct {
 	each     time.Duration // 10th percentile of the latest renewals: the load of a busy machine is not counted
 }
 
-func run(ctx context.Context) error {
+func main() {
+	flag.Parse()
+	log.SetFlags(0)
+	log.SetPrefix("renewals: ")
+	ctx := context.Background()
 	w, err := rank.Init(ctx)
-	if err != nil {
-		return err
-	}
+	check(err)
 	c, err := collective.New(ctx, w)
-	if err != nil {
-		return err
-	}
+	check(err)
 	var open []*collective.Comm
 	var took []time.Duration
 	window := max(*count/20, 1)
@@ -56,44 +49,40 @@ func run(ctx context.Context) error {
 		begin := time.Now()
 		next, err := renew(ctx, c)
 		if err != nil {
-			return fmt.Errorf("renewal %d: %w", i, err)
+			log.Fatalf("renewal %d: %v", i, err)
 		}
 		took = append(took, time.Since(begin))
 		if *keep {
 			open = append(open, c)
-		} else if err := c.Close(); err != nil {
-			return err
+		} else {
+			check(c.Close())
 		}
 		c = next
 		if i == 2*window { // links and pools have reached their maximum size
 			early = now(c, took[window:])
 		}
 	}
-	if err := collective.Barrier(ctx, c); err != nil {
-		return err
-	}
+	check(collective.Barrier(ctx, c))
 	late := now(c, took[len(took)-window:])
 	if w.Rank() == 0 {
-		fmt.Printf("%s of %d ranks, %d renewals: resident %d -> %d KiB, descriptors %d -> %d, name %d -> %d (%s), one takes %v -> %v\n",
-			*how, w.Size(), *count, early.resident, late.resident, early.fds, late.fds, early.name, late.name, c.Name(),
-			early.each, late.each)
+		fmt.Printf("%s of %d ranks, %d renewals: resident %d -> %d KiB, descriptors %d -> %d, name %d -> %d (%s), "+
+			"one takes %v -> %v\n", *how, w.Size(), *count, early.resident, late.resident, early.fds, late.fds, early.name,
+			late.name, c.Name(), early.each, late.each)
 	}
 	for _, c := range append(open, c) {
-		if err := c.Close(); err != nil {
-			return err
-		}
+		check(c.Close())
 	}
-	if err := w.Close(); err != nil {
-		return err
+	check(w.Close())
+	if !*keep && (late.resident > early.resident+8<<10+early.resident/4 || late.fds > early.fds+4 || late.name > 64 ||
+		late.each > 5*early.each) {
+		log.Fatalf("rank %d: something has grown: %+v, then %+v", w.Rank(), early, late)
 	}
-	if *keep {
-		return nil
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
 	}
-	if late.resident > early.resident+8<<10+early.resident/4 || late.fds > early.fds+4 || late.name > 64 ||
-		late.each > 5*early.each {
-		return fmt.Errorf("rank %d: something has grown: %+v, then %+v", w.Rank(), early, late)
-	}
-	return nil
 }
 
 func renew(ctx context.Context, c *collective.Comm) (*collective.Comm, error) {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -45,12 +46,12 @@ func main() {
 		check(change(*after))
 	}
 	for round := range 3 {
-		check(calls(ctx, c, round))
+		calls(ctx, c, round)
 		time.Sleep(20 * time.Millisecond)
 	}
 	d, err := c.Dup(ctx)
 	check(err)
-	check(calls(ctx, d, 3))
+	calls(ctx, d, 3)
 	check(d.Close())
 	check(c.Close())
 	check(w.Close())
@@ -86,92 +87,67 @@ func dumpable(value uintptr) error {
 }
 
 // calls makes one call of each kind, of 8 bytes, 400 KB and 4 MiB.
-func calls(ctx context.Context, c *collective.Comm, round int) error {
+func calls(ctx context.Context, c *collective.Comm, round int) {
 	me, n := c.Rank(), c.Size()
 	for _, count := range []int{2, 100_000, 1 << 20} {
 		x := make([]float32, count)
+		value := func(v, i int) float32 { return float32(v*(round+1) + i%7) }
 		fill := func(v int) {
 			for i := range x {
-				x[i] = float32(v*(round+1) + i%7)
+				x[i] = value(v, i)
 			}
 		}
-		compare := func(call string, want func(i int) float32) error {
-			for i, v := range x {
-				if v != want(i) {
-					return fmt.Errorf("%s of %d: element %d is %v, want %v", call, count, i, v, want(i))
-				}
+		compare := func(call string, v int) {
+			for i := range x {
+				compareElement(call, count, i, x[i], value(v, i))
 			}
-			return nil
-		}
-		of := func(v int) func(int) float32 {
-			return func(i int) float32 { return float32(v*(round+1) + i%7) }
 		}
 		fill(me)
-		if err := collective.AllReduce(ctx, c, x, x, collective.Sum); err != nil {
-			return err
-		}
-		sum := func(i int) float32 { return float32(n*(n-1)/2*(round+1) + n*(i%7)) }
-		if err := compare("AllReduce", sum); err != nil {
-			return err
+		check(collective.AllReduce(ctx, c, x, x, collective.Sum))
+		for i := range x {
+			compareElement("AllReduce", count, i, x[i], float32(n*(n-1)/2*(round+1)+n*(i%7)))
 		}
 		root := round % n
 		fill(me + 100)
-		if err := collective.Broadcast(ctx, c, x, x, root); err != nil {
-			return err
-		}
-		if err := compare("Broadcast", of(root+100)); err != nil {
-			return err
-		}
+		check(collective.Broadcast(ctx, c, x, x, root))
+		compare("Broadcast", root+100)
 		fill(me + 200)
 		pieces := [][]float32{x[:count/3], x[count/3:]}
-		if err := collective.BroadcastCoalesced(ctx, c, pieces, pieces, root); err != nil {
-			return err
-		}
-		if err := compare("BroadcastCoalesced", of(root+200)); err != nil {
-			return err
-		}
-		if err := exchange(ctx, c, x, fill, func(call string, v int) error { return compare(call, of(v)) }); err != nil {
-			return err
-		}
+		check(collective.BroadcastCoalesced(ctx, c, pieces, pieces, root))
+		compare("BroadcastCoalesced", root+200)
+		exchange(ctx, c, x, fill, compare)
 	}
-	return collective.Barrier(ctx, c)
+	check(collective.Barrier(ctx, c))
 }
 
 // exchange sends x to the next rank, and parts of it to all.
-func exchange(ctx context.Context, c *collective.Comm, x []float32, fill func(int), compare func(string, int) error) error {
+func exchange(ctx context.Context, c *collective.Comm, x []float32, fill func(int), compare func(string, int)) {
 	me, n := c.Rank(), c.Size()
 	from := (me + n - 1) % n
-	out := make([]float32, len(x))
 	fill(me + 10)
-	copy(out, x)
-	sent, err := collective.StartSend(c, out, (me+1)%n, 5)
-	if err != nil {
-		return err
-	}
-	if _, err := collective.Recv(ctx, c, x, from, 5); err != nil {
-		return err
-	}
-	if err := sent.Wait(ctx); err != nil {
-		return err
-	}
-	if err := compare("Recv", from+10); err != nil {
-		return err
-	}
+	sent, err := collective.StartSend(c, slices.Clone(x), (me+1)%n, 5)
+	check(err)
+	_, err = collective.Recv(ctx, c, x, from, 5)
+	check(err)
+	check(sent.Wait(ctx))
+	compare("Recv", from+10)
 	part := len(x) / n
 	in := make([]float32, part*n)
 	fill(me + 20)
-	if err := collective.AllToAll(ctx, c, x[:part*n], in); err != nil {
-		return err
-	}
+	check(collective.AllToAll(ctx, c, x[:part*n], in))
 	for r := range n {
 		fill(r + 20)
-		for i, v := range x[me*part : (me+1)*part] {
-			if in[r*part+i] != v {
-				return fmt.Errorf("AllToAll of %d: element %d of rank %d is %v, want %v", part*n, i, r, in[r*part+i], v)
-			}
+		for i, want := range x[me*part : (me+1)*part] {
+			compareElement(fmt.Sprintf("AllToAll from rank %d", r), part*n, i, in[r*part+i], want)
 		}
 	}
-	return nil
+}
+
+// compareElement ends this rank where an element of a result is wrong.
+func compareElement(call string, count, i int, got, want float32) {
+	if got != want {
+		log.Fatalf("%s of %d: element %d is %v, want %v", call, count, i, got, want)
+	}
 }
 
 func check(err error) {
