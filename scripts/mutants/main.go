@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -33,27 +34,21 @@ const maxImporters = 3
 
 func main() {
 	flag.Parse()
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "mutants:", err)
-		os.Exit(1)
-	}
-}
-
-func run() error {
-	m, err := load()
-	if err != nil {
-		return err
-	}
-	all, err := m.places(*only)
-	if err != nil {
-		return err
-	}
+	log.SetFlags(0)
+	log.SetPrefix("mutants: ")
+	m := load()
+	all := m.places(*only)
 	rng := rand.New(rand.NewPCG(*seed, 0))
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	fmt.Printf("%d places; seed %d\n", len(all), *seed)
 	tried, survived := m.tryAll(all)
 	fmt.Printf("%d of %d mutants were caught, %d survived\n", tried-survived, tried, survived)
-	return nil
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }
 
 // tryAll tries places until the wanted number of them has compiled.
@@ -157,31 +152,27 @@ type module struct {
 
 // pkg is one package of it.
 type pkg struct {
-	ImportPath, Dir             string
+	ImportPath                  string
 	Files, Imports, TestImports []string
 	tested                      bool
 }
 
 // fields make go list print a package in one line.
-const fields = `{{.ImportPath}}	{{.Dir}}	{{join .GoFiles " "}} {{join .CgoFiles " "}}	{{join .Imports " "}}	` +
+const fields = `{{.ImportPath}}	{{join .GoFiles " "}} {{join .CgoFiles " "}}	{{join .Imports " "}}	` +
 	`{{join .TestImports " "}} {{join .XTestImports " "}}	{{join .TestGoFiles " "}}{{join .XTestGoFiles " "}}`
 
-func load() (*module, error) {
+func load() *module {
 	out, err := exec.Command("go", "list", "-f", fields, "./...").Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
-	}
+	check(err)
 	path, err := exec.Command("go", "list", "-m").Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list -m: %w", err)
-	}
+	check(err)
 	m := &module{path: strings.TrimSpace(string(path))}
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
-		m.packages = append(m.packages, pkg{f[0], f[1], strings.Fields(f[2]), strings.Fields(f[3]), strings.Fields(f[4]),
-			f[5] != ""})
+		p := pkg{f[0], strings.Fields(f[1]), strings.Fields(f[2]), strings.Fields(f[3]), f[4] != ""}
+		m.packages = append(m.packages, p)
 	}
-	return m, nil
+	return m
 }
 
 // testsFor returns the packages whose tests may catch a mutant of a package: its own, and packages that import it.
@@ -200,12 +191,7 @@ func (m *module) testsFor(name string) []string {
 }
 
 // places returns all places of the packages, other than examples, scripts and test support.
-func (m *module) places(part string) ([]place, error) {
-	root, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	var all []place
+func (m *module) places(part string) (all []place) {
 	for _, p := range m.packages {
 		rel := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, m.path), "/")
 		if slices.Contains([]string{"examples", "scripts", "docs"}, strings.Split(rel, "/")[0]) ||
@@ -213,20 +199,13 @@ func (m *module) places(part string) ([]place, error) {
 			continue
 		}
 		for _, name := range p.Files {
-			file, err := filepath.Rel(root, filepath.Join(p.Dir, name))
-			if err != nil {
-				return nil, err
-			}
+			file := filepath.Join(rel, name)
 			source, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
+			check(err)
 			found, err := places(file, source)
-			if err != nil {
-				return nil, err
-			}
+			check(err)
 			all = append(all, found...)
 		}
 	}
-	return all, nil
+	return all
 }
