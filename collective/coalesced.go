@@ -69,35 +69,33 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 
 // runPieces makes a call over slices and waits for it.
 func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
-	if err := c.inner().Begin(a); err != nil {
+	if err := beginPieces(ctx, c, a, send, recv); err != nil {
 		return err
 	}
 	defer c.inner().End()
-	if err := layPieces(ctx, c, a, send, recv); err != nil {
-		return err
-	}
 	return c.inner().Go(ctx, a, &c.inner().Waiter)
 }
 
 // startPieces begins a call over slices.
 func startPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) (Request, error) {
 	ctx := context.Background()
-	if err := c.inner().Begin(a); err != nil {
+	if err := beginPieces(ctx, c, a, send, recv); err != nil {
 		return Request{}, err
 	}
 	defer c.inner().End()
-	if err := layPieces(ctx, c, a, send, recv); err != nil {
-		return Request{}, err
-	}
 	if err := c.inner().Enter(ctx, a); err != nil {
 		return Request{}, err
 	}
 	return Request{c.inner().Latest()}, nil
 }
 
-// layPieces makes slices that have been checked the pieces of a, the next call of the communicator, which is claimed.
-func layPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
+// beginPieces claims the communicator for call a, whose pieces are slices that have been checked.
+func beginPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
+	if err := c.inner().Begin(a); err != nil {
+		return err
+	}
 	if err := c.inner().MakeRoom(ctx); err != nil {
+		c.inner().End()
 		return err
 	}
 	pieces := c.in.Calls[(c.in.Seq+1)%comm.InFlight].Pieces // memory of an earlier call

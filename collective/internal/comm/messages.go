@@ -131,10 +131,7 @@ func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send 
 	if ctx.Err() != nil {
 		return p2p.Ref{}, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
-	row := rowRecv
-	if send {
-		row = rowSend
-	}
+	row := rowOfMessage(send)
 	m.c.Tally.enter(row, len(p.Buf))
 	ref := m.under.Add(p)
 	err := m.c.Engine.StartMessage(ref.Message(), send)
@@ -149,11 +146,11 @@ func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send 
 	return ref, nil
 }
 
-func rowOfMessage(p *p2p.Message) int {
-	if p.Receives() {
-		return rowRecv
+func rowOfMessage(send bool) int {
+	if send {
+		return rowSend
 	}
-	return rowSend
+	return rowRecv
 }
 
 func (m *Messages) wait(ctx context.Context, p *p2p.Message) error {

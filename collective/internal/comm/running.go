@@ -125,7 +125,7 @@ func (r Request) resume() (done bool, err error) {
 		return false, c.failure.in(what, undefined)
 	}
 	if r.isMessage() {
-		c.Tally.enter(rowOfMessage(r.message.Message()), 0)
+		c.Tally.enter(rowOfMessage(!r.message.Message().Receives()), 0)
 	} else {
 		begun := c.callOf(r.seq)
 		c.Tally.enter(rowOf(begun.ID.Kind), int(begun.ID.Count)*begun.DType.Size())

@@ -73,8 +73,7 @@ func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 // claimed, there is room.
 func (d *Session) Start(s *cuda.Stream, kind plan.Kind, id call.ID, c *device.Call) error {
 	d.log.note(id) // before the other ranks of the host can learn its number
-	id = d.c.Engine.Calls.Announce(id)
-	c.Header = id.Header()
+	d.c.Engine.Calls.Enter(&id, &c.Header, 0, nil)
 	bytes := int(id.Bytes())
 	if kind.HasParts() {
 		bytes *= d.c.Size

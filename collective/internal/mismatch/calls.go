@@ -33,7 +33,7 @@ func New(ep transport.Endpoint, rank, size int) *Calls { return &Calls{rank: ran
 // Enter records and publishes call id, which begins by the plan of the given digest, and stores its header in h. The
 // Chain of both is a digest of all calls so far, and of the plans that they run by. So a rank that runs the call by
 // another plan than its peer, or has made another call earlier, from which both returned without data from each other,
-// is detected at their next chunk.
+// is detected at their next chunk. A call that runs elsewhere than on these links has no digest and no begins.
 func (c *Calls) Enter(id *call.ID, h *call.Header, digest uint64, begins []int) {
 	count := id.Count
 	id.Chain = 0
@@ -53,13 +53,6 @@ func (c *Calls) Enter(id *call.ID, h *call.Header, digest uint64, begins []int) 
 
 // chained adds v to the digest of all calls.
 func (c *Calls) chained(v uint64) { c.chain = bits.RotateLeft64((c.chain^v)*0x9E3779B97F4A7C15, 29) }
-
-// Announce is Enter for a call that this rank begins elsewhere than on these links. It returns the ID with its Chain.
-func (c *Calls) Announce(id call.ID) call.ID {
-	var h call.Header
-	c.Enter(&id, &h, 0, nil)
-	return id
-}
 
 // callAt returns this rank's call with number seq, the latest one when that is
 // too long ago or still to come. The owner of the links calls it.

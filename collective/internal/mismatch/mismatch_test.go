@@ -66,7 +66,8 @@ func newRanks(size int) (*board, []*Calls) {
 // enter makes id the next call of a rank, with its number, and returns it.
 func enter(c *Calls, id call.ID) call.ID {
 	id.Seq = c.ep.Status(c.rank).Call.Seq + 1
-	return c.Announce(id)
+	c.Enter(&id, new(call.Header), 0, nil)
+	return id
 }
 
 // link is a Receiver with the header of one chunk, or an error.
