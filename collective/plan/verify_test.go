@@ -238,3 +238,29 @@ func BenchmarkVerify(b *testing.B) {
 		})
 	}
 }
+
+// TestFusedStepWaitsForAllLinks: rank 0 gives ranks 1 and 2 a chunk in one step, and the link to rank 2 is the one that
+// is full: rank 2 first waits for rank 1.
+func TestFusedStepWaitsForAllLinks(t *testing.T) {
+	p := &Plan{Name: "by hand", Kind: Broadcast, Size: 5, Root: 0, Lanes: lanes(
+		track(0, snd(In, 2), cp(Out, In), snd(In, 1), snd(In, 2)),
+		track(1, rcv(Out, 0), snd(Out, 2)),
+		track(2, rcv(Out, 1), snd(Out, 3), rcv(Out, 0), snd(Out, 3), rcv(Out, 0)),
+		track(3, rcv(Out, 2), snd(Out, 4), rcv(Out, 2)),
+		track(4, rcv(Out, 3)))}
+	if err := Verify(p, 2); err != nil {
+		t.Error(err)
+	}
+	if err, ok := errors.AsType[*VerifyError](Verify(p, 1)); !ok || err.Reason != Deadlock {
+		t.Errorf("with one slot: %v", err)
+	}
+}
+
+// TestErrorNamesTheStep: the error about an operand of a fused step is at the Step that reads it.
+func TestErrorNamesTheStep(t *testing.T) {
+	p := &Plan{Name: "by hand", Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(
+		track(0, snd(In, 1), add(Out, Tmp, 1)), track(1, snd(In, 0), add(Out, In, 0)))}
+	if err, ok := errors.AsType[*VerifyError](Verify(p, 1)); !ok || err.Reason != Undefined || err.Step != 1 {
+		t.Errorf("%v, want one about step 1", err)
+	}
+}
