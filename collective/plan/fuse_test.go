@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/topo"
 )
 
 // text writes a step as its targets and its operands.
@@ -102,5 +104,28 @@ func TestALinkGivesOneChunkAtATime(t *testing.T) {
 	want := "tmp = in + from 1; to 2 = tmp + from 1; tmp, to 2 = from 1; to 2 = tmp"
 	if got := strings.Join(all, "; "); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestFinal: rank 1 adds in Out on the way up, and stores the result there on the way down, which nothing overwrites.
+func TestFinal(t *testing.T) {
+	p, err := FromTrees(AllReduce, []topo.Tree{{Parent: []int{-1, 0, 1, 1}}}, nil, Split)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := 0
+	for i, tr := range p.Lanes[0].Tracks {
+		for k, s := range tr.Steps {
+			if tr.Rank != 1 || s.Dst != Out {
+				continue
+			}
+			stores++
+			if got, want := p.Final(0, i, k), s.From == 0; got != want {
+				t.Errorf("step %q is final: %t, want %t", s, got, want)
+			}
+		}
+	}
+	if stores != 2 {
+		t.Errorf("%d steps of rank 1 store in Out, want 2:\n%v", stores, p)
 	}
 }
