@@ -52,14 +52,10 @@ func (x *Pricer) machine(c plan.Chunks) *Machine {
 	return &m
 }
 
-// laidOut returns the runner of a run, up to a time limit unless that is 0.
-func (x *Pricer) laidOut(k run, limit float64) (*runner, error) {
+// laidOut returns the runner of a run.
+func (x *Pricer) laidOut(k run) (*runner, error) {
 	ops := slices.Repeat([]Operation{{Plan: k.plan, Bytes: k.bytes}}, k.calls)
-	r, err := newRunner(ops, newNetwork(x.g, x.ways, x.machine(k.chunks)))
-	if err == nil {
-		r.limit = limit
-	}
-	return r, err
+	return newRunner(ops, newNetwork(x.g, x.ways, x.machine(k.chunks)))
 }
 
 // Limits bound the work of finding a price.
@@ -103,7 +99,7 @@ func (x *Pricer) Us(p *plan.Plan, bytes int64, calls int, c plan.Chunks, most Li
 		if us[1]-us[0] < (least[1]-least[0])*(1-1e-9) && 4*half*perChunk <= maxSteps {
 			continue
 		}
-		r, err := x.laidOut(whole, 0)
+		r, err := x.laidOut(whole)
 		if err != nil {
 			return 0, err
 		}
@@ -154,10 +150,11 @@ func (x *Pricer) ran(k run, limit float64) (us, least float64, err error) {
 		if x.Stop != nil && x.Stop() {
 			return 0, 0, ErrStopped
 		}
-		r, err := x.laidOut(k, limit)
+		r, err := x.laidOut(k)
 		if err != nil {
 			return 0, 0, err
 		}
+		r.limit = limit
 		_, known.least = r.least()
 		switch err = r.run(); {
 		case errors.Is(err, errLonger):
@@ -236,7 +233,7 @@ func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
 // for which it holds the link or port that it uses most, and the longest of that and of the times of the steps of one
 // track, rank and host. It does not run the plan.
 func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, c plan.Chunks) (fullest, least float64, err error) {
-	r, err := x.laidOut(run{p, bytes, 1, c}, 0)
+	r, err := x.laidOut(run{p, bytes, 1, c})
 	if err != nil {
 		return 0, 0, err
 	}
