@@ -123,7 +123,9 @@ func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
 		}
 	}
 	e.choose()
-	if err := r.record(&e); err != nil {
+	r.stats.Form, r.stats.Predicted = e.form, e.us
+	r.report(&e)
+	if err := r.trim(e.form); err != nil {
 		return err
 	}
 	if e.form == Dense {
@@ -152,14 +154,6 @@ func (r *reduction) dense(ctx context.Context) error {
 }
 
 func (r *reduction) travel(ctx context.Context, f Form) error { return r.exchange(ctx, f) }
-
-// record stores the choice in the stats, and frees memory that the call does not need.
-func (r *reduction) record(e *estimate) error {
-	r.stats.Form = e.form
-	r.stats.Predicted = e.us
-	r.report(e)
-	return r.trim(e.form)
-}
 
 // exchange runs the call in a form that sends blocks.
 func (r *reduction) exchange(ctx context.Context, f Form) (err error) {

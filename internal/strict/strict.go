@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -121,18 +120,14 @@ func ReadFrame(r io.Reader, sizes FrameSizes) (kind byte, body []byte, err error
 }
 
 // ReadBody reads n bytes. Memory is allocated as the data arrives, at first at most 1 MiB.
-func ReadBody(r io.Reader, n int) (b []byte, err error) {
-	b = make([]byte, 0, min(n, 1<<20))
-	for err == nil && len(b) < n {
-		have := len(b)
-		b = slices.Grow(b, min(n-have, have))
-		b = b[:min(n, cap(b))]
-		_, err = io.ReadFull(r, b[have:])
-	}
+func ReadBody(r io.Reader, n int) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(min(n, 1<<20) + bytes.MinRead)
+	_, err := io.CopyN(&b, r, int64(n))
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	return b, err
+	return b.Bytes(), err
 }
 
 // Printable returns the printable form of text that came from outside, in one line and from at most limit bytes.

@@ -50,14 +50,14 @@ func (e *Endpoint) sendClosed() {
 	}
 	e.until(flushed)
 	e.until(func(c *conn) bool {
-		if c.isConnecting() {
+		if c.connecting.Load() {
 			return true
 		}
 		n, err := osys.Unsent(c.fd)
 		return n == 0 || err != nil
 	})
 	for _, c := range e.all() {
-		if !c.isConnecting() && c.fd >= 0 && !c.dead.Load() {
+		if !c.connecting.Load() && c.fd >= 0 && !c.dead.Load() {
 			_ = osys.EndSending(c.fd)
 		}
 	}
@@ -75,7 +75,7 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 				continue
 			}
 			all = false
-			if c.isConnecting() { // it comes soon, or fails
+			if c.connecting.Load() { // it comes soon, or fails
 				deadline = time.Now().Add(stuckAfter)
 				continue
 			}

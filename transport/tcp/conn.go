@@ -31,7 +31,7 @@ type conn struct {
 	connecting atomic.Bool // the socket is still to come
 
 	err    atomic.Pointer[error] // why the connection is no longer usable
-	closed atomic.Bool           // the peer has announced that it closes
+	closed atomic.Bool           // the peer has announced that it closes, after everything that it sent
 
 	wmu       sync.Mutex
 	outbox    outbox
@@ -153,9 +153,6 @@ func (c *conn) flushUnlessBlocked() {
 	}
 }
 
-// peerClosed reports whether the peer has closed, and everything it sent has arrived.
-func (c *conn) peerClosed() bool { return c.closed.Load() }
-
 // watchRoom changes whether the poller watches for room. wmu is held.
 func (c *conn) watchRoom(room bool) {
 	c.room = room
@@ -190,7 +187,7 @@ func (c *conn) discard() {
 func (c *conn) control(k kind, body []byte) {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	if c.discarded || c.isConnecting() { // a connection that comes late begins with all news
+	if c.discarded || c.connecting.Load() { // a connection that comes late begins with all news
 		return
 	}
 	c.outbox.ctl = appendControl(c.outbox.ctl, k, body)
@@ -201,7 +198,7 @@ func (c *conn) control(k kind, body []byte) {
 // ended returns why the connection has ended without the peer's Close, nil if it has not.
 func (c *conn) ended() error {
 	err := c.err.Load()
-	if err == nil || c.peerClosed() {
+	if err == nil || c.closed.Load() {
 		return nil
 	}
 	own := c.e.cfg.Rank

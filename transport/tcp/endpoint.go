@@ -123,10 +123,10 @@ func (e *Endpoint) Status(r int) transport.Status {
 		return e.local.Status(r)
 	}
 	p := e.peers[r].Load()
-	if p == nil || p.isConnecting() {
+	if p == nil || p.connecting.Load() {
 		return transport.Status{Unknown: true}
 	}
-	closed := p.peerClosed() // before the call: a closed rank enters none
+	closed := p.closed.Load() // before the call: a closed rank enters none
 	call, _ := e.board.lookup(r, 0)
 	return transport.Status{Call: call, Closed: closed, Sends: true, Ended: p.ended()}
 }

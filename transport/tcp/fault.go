@@ -162,7 +162,7 @@ func (e *Endpoint) hasLeft(r int) bool {
 		return e.local.Status(r).Closed
 	}
 	p := e.peers[r].Load()
-	return p != nil && (p.peerClosed() || p.ended() != nil)
+	return p != nil && (p.closed.Load() || p.ended() != nil)
 }
 
 // ended reports whether rank r has ended, as far as the World knows.

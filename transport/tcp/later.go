@@ -77,9 +77,6 @@ func (e *Endpoint) onConnected(rank int, come *netconn.Conn, err error) {
 	e.bell.Ring()
 }
 
-// isConnecting reports whether the connection is still to come.
-func (c *conn) isConnecting() bool { return c.connecting.Load() }
-
 // attach gives a connection its socket, which it owns from now on.
 func (c *conn) attach(k socket) error {
 	c.wmu.Lock()

@@ -26,7 +26,7 @@ func (d *end) endError() error {
 	if err := d.peer.broken(); err != nil {
 		return d.failure(err)
 	}
-	if !d.peer.peerClosed() {
+	if !d.peer.closed.Load() {
 		return nil
 	}
 	if _, aborted := d.e.Aborted(); aborted {
@@ -212,7 +212,7 @@ type arrival struct {
 func (r *receiver) TryPeek(h *call.Header) ([]byte, bool, error) {
 	a := &r.slots[r.pos&r.mask]
 	if a.came.Load() != r.pos+1 {
-		left := r.peer.peerClosed() // read first: chunks that were sent before are looked for afterwards
+		left := r.peer.closed.Load() // read first: chunks that were sent before are looked for afterwards
 		if r.poll(); a.came.Load() != r.pos+1 {
 			if !left && !r.e.closed.Load() && r.peer.broken() == nil {
 				return nil, false, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"strings"
 
 	"github.com/treerun/treerun/internal/strict"
@@ -72,13 +73,7 @@ func (f *frame) err() error {
 func blobsIn(step, n int) int { return min(1<<step, n-1<<step) }
 
 // stepsOf returns the number of steps of an AllGather of n ranks: ceil(log2 n).
-func stepsOf(n int) int {
-	steps := 0
-	for 1<<steps < n {
-		steps++
-	}
-	return steps
-}
+func stepsOf(n int) int { return bits.Len(uint(n - 1)) }
 
 // sizes are the valid sizes of frame bodies.
 var sizes = strict.FrameSizes{

@@ -90,7 +90,9 @@ func (e *Endpoint) openLink(k transport.Link, peer int) (d end, ctl, data []byte
 		return d, nil, nil, err
 	}
 	ctl, data = e.m.areas(k, b)
-	return newEnd(e, k, b, peer), ctl, data, nil
+	d = end{e: e, link: k, mem: b, place: e.m.fifo(k), bell: &e.bells[peer], peerClosed: word(e.area(peer), offClosed),
+		sync: newRaceSync(e.m, k)}
+	return d, ctl, data, nil
 }
 
 // MaxPayload returns the slot size in bytes.

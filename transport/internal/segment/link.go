@@ -18,14 +18,6 @@ type end struct {
 	sync       raceSync
 }
 
-func newEnd(e *Endpoint, k transport.Link, mem []byte, peer int) end {
-	return end{
-		e: e, link: k, mem: mem, place: e.m.fifo(k), bell: &e.bells[peer],
-		peerClosed: word(e.area(peer), offClosed),
-		sync:       newRaceSync(e.m, k),
-	}
-}
-
 // idle reports whether an end that can do nothing now may be able to later.
 func (d *end) idle() bool { return atomic.LoadUint32(d.peerClosed) == 0 }
 
