@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -82,28 +81,10 @@ func DeviceByUUID(uuid string) (*Device, error) {
 }
 
 func newDevice(index int) (*Device, error) {
-	d := &Device{index: index}
-	var r driver.Result
-	var first error
-	check := func(call string) { first = cmp.Or(first, failed(d, call, "", r)) }
-	d.handle, r = driver.DeviceAt(index)
-	if check("cuDeviceGet"); first != nil {
-		return nil, first
-	}
-	var uuid [16]byte
-	uuid, r = d.handle.UUID()
-	check("cuDeviceGetUuid_v2")
-	d.uuid = uuidText(uuid)
-	d.name, r = d.handle.Name()
-	check("cuDeviceGetName")
-	d.pci, r = d.handle.PCI()
-	check("cuDeviceGetPCIBusId")
-	d.pci = strings.ToLower(d.pci)
-	d.memory, r = d.handle.Memory()
-	check("cuDeviceTotalMem")
-	d.processors, r = d.handle.Attribute(driver.Multiprocessors)
-	check("cuDeviceGetAttribute")
-	return d, first
+	v, call, r := driver.Describe(index)
+	d := &Device{index: index, handle: v.Device, name: v.Name, uuid: uuidText(v.UUID), pci: strings.ToLower(v.PCI),
+		memory: v.Memory, processors: v.Multiprocessors}
+	return d, failed(d, call, "", r)
 }
 
 // uuidText writes a UUID as nvidia-smi does: GPU-8-4-4-4-12 hexadecimal digits.

@@ -57,8 +57,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	if r != driver.Success {
 		return nil, failed(m.device, "cuModuleGetFunction", "of "+name, r)
 	}
-	// The question makes the driver load the kernel, if it has not.
-	_, r = f.Attribute(m.context, driver.MaxThreadsPerBlock)
+	r = f.Load(m.context)
 	runtime.KeepAlive(m)
 	if r != driver.Success {
 		return nil, failed(m.device, "cuFuncGetAttribute", "of "+name, r)

@@ -70,13 +70,6 @@ const (
 // is the result of cuCtxPushCurrent.
 const NoContext Result = 1 << 20
 
-// Attributes of devices and of functions, for Device.Attribute and
-// Function.Attribute.
-const (
-	Multiprocessors    = 16 // of a device
-	MaxThreadsPerBlock = 0  // of a function
-)
-
 // Kinds of events, for Context.NewEvent.
 const (
 	EventTimed   = 0
@@ -115,6 +108,15 @@ type MemOp struct {
 	Addr  Addr
 	Value uint32
 	Wait  bool
+}
+
+// Description is the driver's description of a device.
+type Description struct {
+	Device          Device
+	Name, PCI       string   // the PCI address as in 0000:B3:00.0
+	UUID            [16]byte // of its MIG instance where it is one
+	Memory          int64    // bytes
+	Multiprocessors int
 }
 
 // Pointer is the driver's description of an address.

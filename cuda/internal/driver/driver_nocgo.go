@@ -18,23 +18,8 @@ func ErrorText(Result) (name, text string) { return "CUDA_ERROR_NOT_INITIALIZED"
 // Count returns NotInitialized.
 func Count() (int, Result) { return 0, NotInitialized }
 
-// DeviceAt returns NotInitialized.
-func DeviceAt(int) (Device, Result) { return 0, NotInitialized }
-
-// Name returns NotInitialized.
-func (Device) Name() (string, Result) { return "", NotInitialized }
-
-// PCI returns NotInitialized.
-func (Device) PCI() (string, Result) { return "", NotInitialized }
-
-// UUID returns NotInitialized.
-func (Device) UUID() ([16]byte, Result) { return [16]byte{}, NotInitialized }
-
-// Memory returns NotInitialized.
-func (Device) Memory() (int64, Result) { return 0, NotInitialized }
-
-// Attribute returns NotInitialized.
-func (Device) Attribute(int) (int, Result) { return 0, NotInitialized }
+// Describe returns NotInitialized.
+func Describe(int) (Description, string, Result) { return Description{}, "", NotInitialized }
 
 // CanAccess returns NotInitialized.
 func (Device) CanAccess(Device) (bool, Result) { return false, NotInitialized }
@@ -153,5 +138,5 @@ func (Module) Unload(Context) Result { return NotInitialized }
 // Function returns NotInitialized.
 func (Module) Function(Context, string) (Function, Result) { return 0, NotInitialized }
 
-// Attribute returns NotInitialized.
-func (Function) Attribute(Context, int) (int, Result) { return 0, NotInitialized }
+// Load returns NotInitialized.
+func (Function) Load(Context) Result { return NotInitialized }

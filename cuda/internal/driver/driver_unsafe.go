@@ -68,44 +68,12 @@ func Count() (int, Result) {
 	return int(v.value), Result(v.result)
 }
 
-// DeviceAt returns the device with an ordinal from 0 to Count()-1.
-func DeviceAt(ordinal int) (Device, Result) {
-	v := C.treerun_cuda_device_get(C.int(ordinal))
-	return Device(v.value), Result(v.result)
-}
-
-// Name returns the product's name.
-func (d Device) Name() (string, Result) {
-	var b [256]byte
-	r := C.treerun_cuda_device_name(C.CUdevice(d), (*C.char)(unsafe.Pointer(&b[0])), C.int(len(b)))
-	return cString(b[:]), Result(r)
-}
-
-// PCI returns the PCI address, as in 0000:B3:00.0.
-func (d Device) PCI() (string, Result) {
-	var b [64]byte
-	r := C.treerun_cuda_device_pci(C.CUdevice(d), (*C.char)(unsafe.Pointer(&b[0])), C.int(len(b)))
-	return cString(b[:]), Result(r)
-}
-
-// UUID returns the 16 bytes of the device's UUID, of its MIG instance where it
-// is one.
-func (d Device) UUID() ([16]byte, Result) {
-	var b [16]byte
-	r := C.treerun_cuda_device_uuid(C.CUdevice(d), (*C.uchar)(&b[0]))
-	return b, Result(r)
-}
-
-// Memory returns the size of the device's memory in bytes.
-func (d Device) Memory() (int64, Result) {
-	v := C.treerun_cuda_device_memory(C.CUdevice(d))
-	return int64(v.value), Result(v.result)
-}
-
-// Attribute returns one of the attributes above.
-func (d Device) Attribute(a int) (int, Result) {
-	v := C.treerun_cuda_device_attribute(C.CUdevice(d), C.int(a))
-	return int(int64(v.value)), Result(v.result)
+// Describe returns the description of a device, by its ordinal from 0 to Count()-1, or the failed call and its result.
+func Describe(ordinal int) (d Description, call string, r Result) {
+	v := C.treerun_cuda_device_describe(C.int(ordinal))
+	d = Description{Device: Device(v.device), Name: C.GoString(&v.name[0]), PCI: C.GoString(&v.pci[0]),
+		UUID: *(*[16]byte)(unsafe.Pointer(&v.uuid)), Memory: int64(v.memory), Multiprocessors: int(v.multiprocessors)}
+	return d, C.GoString(v.call), Result(v.result)
 }
 
 // CanAccess reports whether d can read and write the memory of peer.

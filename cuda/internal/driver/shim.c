@@ -8,33 +8,21 @@ treerun_cuda_value treerun_cuda_device_count(void) {
     return value(r, (uint64_t)n);
 }
 
-treerun_cuda_value treerun_cuda_device_get(int ordinal) {
-    CUdevice d = 0;
-    CUresult r = cu.cuDeviceGet(&d, ordinal);
-    return value(r, (uint64_t)d);
-}
-
-CUresult treerun_cuda_device_name(CUdevice d, char *name, int size) { return cu.cuDeviceGetName(name, size, d); }
-
-CUresult treerun_cuda_device_pci(CUdevice d, char *id, int size) { return cu.cuDeviceGetPCIBusId(id, size, d); }
-
-CUresult treerun_cuda_device_uuid(CUdevice d, unsigned char *uuid) {
-    CUuuid u = {{0}};
-    CUresult r = cu.cuDeviceGetUuid(&u, d);
-    memcpy(uuid, u.bytes, sizeof u.bytes);
-    return r;
-}
-
-treerun_cuda_value treerun_cuda_device_memory(CUdevice d) {
-    size_t n = 0;
-    CUresult r = cu.cuDeviceTotalMem(&n, d);
-    return value(r, n);
-}
-
-treerun_cuda_value treerun_cuda_device_attribute(CUdevice d, int attribute) {
-    int v = 0;
-    CUresult r = cu.cuDeviceGetAttribute(&v, attribute, d);
-    return value(r, (uint64_t)(int64_t)v);
+treerun_cuda_device treerun_cuda_device_describe(int ordinal) {
+    treerun_cuda_device d = {0};
+#define TRY(function, ...)                                       \
+    if ((d.result = cu.function(__VA_ARGS__)) != CUDA_SUCCESS) { \
+        d.call = #function;                                      \
+        return d;                                                \
+    }
+    TRY(cuDeviceGet, &d.device, ordinal)
+    TRY(cuDeviceGetUuid, &d.uuid, d.device)
+    TRY(cuDeviceGetName, d.name, sizeof d.name, d.device)
+    TRY(cuDeviceGetPCIBusId, d.pci, sizeof d.pci, d.device)
+    TRY(cuDeviceTotalMem, &d.memory, d.device)
+    TRY(cuDeviceGetAttribute, &d.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d.device)
+#undef TRY
+    return d;
 }
 
 treerun_cuda_value treerun_cuda_device_can_access(CUdevice d, CUdevice peer) {
@@ -298,11 +286,10 @@ treerun_cuda_value treerun_cuda_module_function(uintptr_t c, uintptr_t m, const 
     return value(r, (uintptr_t)f);
 }
 
-treerun_cuda_value treerun_cuda_function_attribute(uintptr_t c, uintptr_t f, int attribute) {
-    VALUE_IN(c);
-    int v = 0;
-    r = cu.cuFuncGetAttribute(&v, attribute, (CUfunction)f);
-    return value(r, (uint64_t)(int64_t)v);
+CUresult treerun_cuda_function_load(uintptr_t c, uintptr_t f) {
+    IN(c);
+    int threads = 0;
+    return cu.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, (CUfunction)f);
 }
 
 CUresult treerun_cuda_launch(uintptr_t c, uintptr_t s, uintptr_t f, unsigned grid, unsigned block, const void *args, size_t size) {

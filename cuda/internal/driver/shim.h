@@ -21,6 +21,17 @@ typedef struct {
     uint64_t a, b;
 } treerun_cuda_pair;
 
+// The driver's description of a device.
+typedef struct {
+    CUresult result;  // of the first call that failed
+    const char *call; // and its name
+    CUdevice device;
+    char name[256], pci[64];
+    CUuuid uuid;
+    size_t memory;
+    int multiprocessors;
+} treerun_cuda_device;
+
 // The driver's description of an address.
 typedef struct {
     CUresult result;
@@ -41,12 +52,7 @@ int treerun_cuda_open(const char *library, int *version, CUresult *result, char 
 void treerun_cuda_error(CUresult code, const char **name, const char **text);
 
 treerun_cuda_value treerun_cuda_device_count(void);
-treerun_cuda_value treerun_cuda_device_get(int ordinal);
-CUresult treerun_cuda_device_name(CUdevice d, char *name, int size);
-CUresult treerun_cuda_device_pci(CUdevice d, char *id, int size);
-CUresult treerun_cuda_device_uuid(CUdevice d, unsigned char *uuid);
-treerun_cuda_value treerun_cuda_device_memory(CUdevice d);
-treerun_cuda_value treerun_cuda_device_attribute(CUdevice d, int attribute);
+treerun_cuda_device treerun_cuda_device_describe(int ordinal);
 treerun_cuda_value treerun_cuda_device_can_access(CUdevice d, CUdevice peer);
 treerun_cuda_value treerun_cuda_context_retain(CUdevice d);
 CUresult treerun_cuda_context_release(CUdevice d);
@@ -103,7 +109,7 @@ CUresult treerun_cuda_memory_close(uintptr_t c, uint64_t address);
 treerun_cuda_value treerun_cuda_module_load(uintptr_t c, const char *image, char *log, unsigned size);
 CUresult treerun_cuda_module_unload(uintptr_t c, uintptr_t m);
 treerun_cuda_value treerun_cuda_module_function(uintptr_t c, uintptr_t m, const char *name);
-treerun_cuda_value treerun_cuda_function_attribute(uintptr_t c, uintptr_t f, int attribute);
+CUresult treerun_cuda_function_load(uintptr_t c, uintptr_t f);
 
 // The kernel's only parameter is the struct of size bytes at args.
 enum { TREERUN_MAX_ARGS = 4096 };

@@ -126,8 +126,7 @@ func (m Module) Function(c Context, name string) (Function, Result) {
 	return Function(v.value), Result(v.result)
 }
 
-// Attribute returns one of the attributes above.
-func (f Function) Attribute(c Context, a int) (int, Result) {
-	v := C.treerun_cuda_function_attribute(C.uintptr_t(c), C.uintptr_t(f), C.int(a))
-	return int(int64(v.value)), Result(v.result)
+// Load makes the driver load f, if it has not.
+func (f Function) Load(c Context) Result {
+	return Result(C.treerun_cuda_function_load(C.uintptr_t(c), C.uintptr_t(f)))
 }
