@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,5 +214,27 @@ func TestOpeningStepFails(t *testing.T) {
 			o.links = nil
 			return o.open(t.Context())
 		})
+	})
+}
+
+// A rank frees its memory only when the other ranks of its host have unmapped it: Close waits for them.
+func TestCloseWaits(t *testing.T) {
+	var leaving atomic.Bool
+	onOpeners(t, []int{0, 0}, false, func(o *opener) error {
+		s, err := Open(t.Context(), o.c, o, o.c.World, o.dev)
+		if err != nil {
+			return err
+		}
+		if o.c.Rank == 1 {
+			time.Sleep(200 * time.Millisecond)
+			leaving.Store(true)
+		}
+		s.Finish()
+		err = s.Close()
+		if !leaving.Load() {
+			err = errors.Join(err, errors.New("it has closed before the other rank began to"))
+		}
+		_, late := o.world.AllGather(t.Context(), nil)
+		return errors.Join(err, late)
 	})
 }
