@@ -53,14 +53,8 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 
 // checkDevice describes the fault of a call's stream or memory, and returns "" if both are usable.
 func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
-	if s == nil || s.Device() == nil {
-		return "no stream"
-	}
-	if err := s.CheckUncaptured(); err != nil {
-		return err.Error()
-	}
 	in, out := devices.BufferOf("send", send), devices.BufferOf("recv", recv)
-	if err := cmp.Or(in.Problem(s), out.Problem(s)); err != nil {
+	if err := devices.Problem(s, in, out); err != nil {
 		return err.Error()
 	}
 	return unlike(in.Span(), out.Span())

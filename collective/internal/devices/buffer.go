@@ -35,21 +35,17 @@ func Problem(s *cuda.Stream, buffers ...Buffer) error {
 		return errors.New("no stream")
 	}
 	err := s.CheckUncaptured()
-	for i := 0; i < len(buffers) && err == nil; i++ {
-		err = buffers[i].Problem(s)
+	for _, b := range buffers {
+		switch {
+		case err != nil:
+			return err
+		case b.Err != nil:
+			return fmt.Errorf("%s: %w", b.Name, b.Err)
+		case b.Count > 0 && b.Device != s.Device():
+			return fmt.Errorf("%s is memory of %v, the stream is one of %v", b.Name, b.Device, s.Device())
+		case b.Count > 0 && b.Addr == 0:
+			return fmt.Errorf("%s is no device memory", b.Name)
+		}
 	}
 	return err
-}
-
-// Problem returns why the buffer cannot be used on s, nil if it can.
-func (b Buffer) Problem(s *cuda.Stream) error {
-	switch {
-	case b.Err != nil:
-		return fmt.Errorf("%s: %w", b.Name, b.Err)
-	case b.Count > 0 && b.Device != s.Device():
-		return fmt.Errorf("%s is memory of %v, the stream is one of %v", b.Name, b.Device, s.Device())
-	case b.Count > 0 && b.Addr == 0:
-		return fmt.Errorf("%s is no device memory", b.Name)
-	}
-	return nil
 }

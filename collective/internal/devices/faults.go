@@ -44,33 +44,23 @@ func (d *Session) groupFailed(err error) {
 	if p, found := d.calls.oldest(); found {
 		during = p.String()
 	}
-	if f, is := d.linkFault(err, during); is {
-		d.links.Abort(f)
-		return
-	}
-	d.deviceFailed(during, err)
-}
-
-// linkFault returns the fault that ended a link between devices which goes through hosts. It reports false if err is
-// none of these: then this rank's device is the cause, and not another rank or the network.
-func (d *Session) linkFault(err error, during string) (f transport.Fault, is bool) {
 	var fault *device.EndpointFault
 	var calls *device.Mismatch
 	var link *device.LinkError
-	var driver *cuda.Error
 	switch c := d.c; {
-	case errors.As(err, &driver):
-		return f, false
+	case errors.As(err, new(*cuda.Error)):
+		d.deviceFailed(during, err) // the cause, and not another rank or the network
 	case errors.As(err, &fault):
-		return fault.Fault, true
+		d.links.Abort(fault.Fault)
 	case errors.As(err, &calls):
-		return c.Engine.Calls.Fault(calls.Peer, calls.Theirs.ID(), calls.Mine.ID()), true
+		d.links.Abort(c.Engine.Calls.Fault(calls.Peer, calls.Theirs.ID(), calls.Mine.ID()))
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
-		return transport.ClosedFault(link.Peer, c.Rank, during), true
+		d.links.Abort(transport.ClosedFault(link.Peer, c.Rank, during))
 	case errors.As(err, &link):
-		return transport.Faultf(transport.FaultLink, c.Rank, "rank %d in %s: %v", c.Rank, during, err), true
+		d.links.Abort(transport.Faultf(transport.FaultLink, c.Rank, "rank %d in %s: %v", c.Rank, during, err))
+	default:
+		d.deviceFailed(during, err)
 	}
-	return f, false
 }
 
 // faultGrace is the time that a rank that another one has stopped waits for the fault which that one reports. Where the
