@@ -148,10 +148,7 @@ func (g *Group) run(p *schedule, s *cuda.Stream, c *Call) error {
 	}
 	g.enqueuing.Store(true)
 	defer g.enqueuing.Store(false)
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
+	wake(g.wake)
 	g.executor.begin(p, c)
 	err := g.executor.forkJoin(s)
 	if err != nil {

@@ -198,9 +198,12 @@ func shrink(slot *int, take, budget int64) {
 	}
 }
 
-// message returns the index of the link of messages from a rank to another.
-func (l *Layout) message(src, dst int) int {
-	return l.find(transport.Link{Lane: l.messages, Src: src, Dst: dst})
+// message returns the index of the link of messages from this rank to a peer, or from the peer to this rank.
+func (l *Layout) message(peer int, sends bool) int {
+	if sends {
+		return l.find(transport.Link{Lane: l.messages, Src: l.rank, Dst: peer})
+	}
+	return l.find(transport.Link{Lane: l.messages, Src: peer, Dst: l.rank})
 }
 
 // find returns the index of a link, which the layout has.

@@ -31,32 +31,24 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Transfer) erro
 	}
 	if out != nil {
 		c.In = out.Addr
-		u := p.addMessage(g.cfg.Layout, out, g.rank, out.Peer)
+		u := p.addMessage(g.cfg.Layout, out, true)
 		st := &p.batches[0].steps[0]
 		st.Args, st.To = []plan.Operand{{From: -1, Buf: plan.In}}, []plan.Target{{To: int32(out.Peer)}}
 		st.ins, st.outs = []use{{link: -1}}, []output{{u, []use{u}}}
 	}
 	if in != nil {
 		c.Out = in.Addr
-		u := p.addMessage(g.cfg.Layout, in, in.Peer, g.rank)
+		u := p.addMessage(g.cfg.Layout, in, false)
 		st := &p.batches[len(p.batches)-1].steps[0]
 		st.Args, st.Dst, st.ins = []plan.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}
 	}
 	return g.run(&p, s, &c)
 }
 
-// messages returns the link of messages to or from another rank.
-func (l *links) messages(peer int, sends bool) int {
-	if sends {
-		return l.layout.message(l.layout.rank, peer)
-	}
-	return l.layout.message(peer, l.layout.rank)
-}
-
 // AwaitsPeer reports whether the messages for a rank of another host, or those from it, wait for that: the device has
 // filled slots that are not sent, or read all that has come. Else they wait for this rank's device.
 func (g *Group) AwaitsPeer(peer int, sends bool) bool {
-	link := g.links.messages(peer, sends)
+	link := g.cfg.Layout.message(peer, sends)
 	filled, _ := g.links.flag(link, published)
 	read, _ := g.links.flag(link, released)
 	return (filled.Load() != read.Load()) == sends
@@ -64,7 +56,7 @@ func (g *Group) AwaitsPeer(peer int, sends bool) bool {
 
 // MovedAt returns when something was last sent to, or came from, a rank of another host in messages, or since.
 func (g *Group) MovedAt(peer int, sends bool, since time.Time) time.Time {
-	if at := time.Unix(0, g.proxy.ends[g.links.messages(peer, sends)].moved.Load()); at.After(since) {
+	if at := time.Unix(0, g.proxy.ends[g.cfg.Layout.message(peer, sends)].moved.Load()); at.After(since) {
 		return at
 	}
 	return since
@@ -74,8 +66,8 @@ func (g *Group) MovedAt(peer int, sends bool, since time.Time) time.Time {
 var whole = plan.Share{UpTo: 1 << 32, Widest: 1 << 32, First: true}
 
 // addMessage adds a lane for m, with a step to be set, and returns its use of its link.
-func (p *schedule) addMessage(l *Layout, m *Transfer, src, dst int) use {
-	i, n := l.message(src, dst), len(p.lanes)
+func (p *schedule) addMessage(l *Layout, m *Transfer, sends bool) use {
+	i, n := l.message(m.Peer, sends), len(p.lanes)
 	p.lanes = append(p.lanes, lane{Share: whole, message: m, uses: []linkUses{{i, 1, 1}}})
 	p.batches = append(p.batches, batch{steps: []step{{lane: n}}, stream: n})
 	p.streams++

@@ -209,7 +209,9 @@ func (o *scheduler) order(tracks []runner) error {
 			t := &tracks[left]
 			return fmt.Errorf("stuck: rank %d cannot take step %d, which Verify rejects", t.rank, t.next)
 		}
-		o.count()
+		for _, ln := range o.fifos {
+			o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})
+		}
 		return nil
 	}
 }
@@ -270,7 +272,7 @@ func (o *scheduler) advance(t *runner) {
 		if a.Received() {
 			ln := o.fifo(a.From, int32(t.rank))
 			u, ln.waiting, ln.levels = ln.waiting[0], ln.waiting[1:], ln.levels[1:]
-			lender := o.byIndex(u.lender)
+			lender := o.fifos[o.l.links[u.lender].Link]
 			lender.unread[u.lenderN]--
 			lender.read[u.lenderN] = max(lender.read[u.lenderN], t.level)
 		}
@@ -311,13 +313,4 @@ func (o *scheduler) level(t *runner, s *plan.Fused, groups [][]*fifo) int {
 		}
 	}
 	return after + 1
-}
-
-func (o *scheduler) byIndex(i int) *fifo { return o.fifos[o.l.links[i].Link] }
-
-// count notes how often every link is used in all.
-func (o *scheduler) count() {
-	for _, ln := range o.fifos {
-		o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})
-	}
 }

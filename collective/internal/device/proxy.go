@@ -105,20 +105,21 @@ func (r *proxy) expect(link int, j proxyOp) {
 	e.queue.mu.Lock()
 	e.ops = append(e.ops, j)
 	e.queue.mu.Unlock()
-	e.queue.wakeUp()
+	wake(e.queue.wake)
 }
 
-func (q *queue) wakeUp() {
+// wake sends a signal to the goroutine that receives from c, unless one waits there already.
+func wake(c chan struct{}) {
 	select {
-	case q.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
 // wakeUp lets both goroutines look for work.
 func (r *proxy) wakeUp() {
-	r.out.wakeUp()
-	r.in.wakeUp()
+	wake(r.out.wake)
+	wake(r.in.wake)
 }
 
 // serve moves payloads with move, one of a link at a time. It polls while something is under way, and else sleeps.
