@@ -148,20 +148,22 @@ func (s *Stream) MemOps(ops []MemOp) error {
 	return s.done("cuStreamBatchMemOp", s.handle.Batch(s.context, ops), nil)
 }
 
+// checkSize checks that s is open, and the number of bytes of an operation.
+func (s *Stream) checkSize(operation string, n int64) error {
+	if err := s.Check(); err != nil || n >= 0 {
+		return err
+	}
+	return fmt.Errorf("cuda: %s %d bytes on %s: %w", operation, n, s.device, ErrOutOfRange)
+}
+
 // Memcpy copies n bytes from src to dst: device memory of any device or
 // process, or pinned memory, both as devices see it. The two may not overlap.
 // An address that the driver does not know counts as ordinary memory of this
 // process: with a wrong one the process may crash.
 // Between devices without access to each other it goes through the host.
 func (s *Stream) Memcpy(dst, src Addr, n int64) error {
-	if err := s.Check(); err != nil {
+	if err := s.checkSize("copy of", n); err != nil || n == 0 {
 		return err
-	}
-	if n < 0 {
-		return fmt.Errorf("cuda: copy of %d bytes on %s: %w", n, s.device, ErrOutOfRange)
-	}
-	if n == 0 {
-		return nil
 	}
 	return s.done("cuMemcpyAsync", s.handle.Copy(s.context, dst, src, n), func() string {
 		return fmt.Sprintf("of %d bytes from %#x to %#x", n, uint64(src), uint64(dst))
@@ -170,14 +172,8 @@ func (s *Stream) Memcpy(dst, src Addr, n int64) error {
 
 // Memset sets n bytes at dst to v.
 func (s *Stream) Memset(dst Addr, v byte, n int64) error {
-	if err := s.Check(); err != nil {
+	if err := s.checkSize("set", n); err != nil || n == 0 {
 		return err
-	}
-	if n < 0 {
-		return fmt.Errorf("cuda: set %d bytes on %s: %w", n, s.device, ErrOutOfRange)
-	}
-	if n == 0 {
-		return nil
 	}
 	return s.done("cuMemsetD8Async", s.handle.Set(s.context, dst, v, n), func() string {
 		return fmt.Sprintf("of %d bytes at %#x", n, uint64(dst))
