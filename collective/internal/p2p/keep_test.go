@@ -85,3 +85,38 @@ func TestTakesOfAMessage(t *testing.T) {
 		t.Errorf("%d messages came, sent: %v", len(a), p.done)
 	}
 }
+
+// TestMemoryIsCounted: the bytes that a sender keeps are those of its messages until they are sent, and the bytes that
+// a receiver has taken in are theirs until they are received.
+func TestMemoryIsCounted(t *testing.T) {
+	from, to := pair(t, 1<<30)
+	const messages, count = 5, 1000
+	const bytes = messages * (4*count + keptEach)
+	for tag := range messages {
+		p := message(1, tag, count, make([]byte, 4*count))
+		if start(t, from, p, true); !from.Keep(p) {
+			t.Fatalf("message %d is not kept", tag)
+		}
+	}
+	if from.kept != bytes {
+		t.Errorf("the sender counts %d bytes, want %d", from.kept, bytes)
+	}
+	for range 1000 {
+		if _, err := to.TakeIn(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := from.Poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box := &to.peers[0].inbox
+	if from.kept != 0 || box.held != bytes {
+		t.Errorf("when all are sent, the sender counts %d bytes, the receiver %d of %d", from.kept, box.held, bytes)
+	}
+	for tag := range messages {
+		start(t, to, message(0, tag, count, make([]byte, 4*count)), false)
+	}
+	if box.held != 0 {
+		t.Errorf("when all are received, the receiver counts %d bytes", box.held)
+	}
+}
