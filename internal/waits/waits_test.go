@@ -218,8 +218,8 @@ func TestStopped(t *testing.T) {
 	}
 	w.Clear()
 	if c := await(all[0], "world", "Barrier", 4, 3).Why(t.Context()); c.Rank != 4 ||
-		!strings.Contains(c.Text, "is stopped by SIGSTOP, says rank 3") {
-		t.Errorf("%+v, want rank 4 stopped, as rank 3 says", c)
+		!strings.Contains(c.Text, "is stopped by SIGSTOP, according to rank 3") {
+		t.Errorf("%+v, want rank 4 stopped, according to rank 3", c)
 	}
 }
 
@@ -227,7 +227,8 @@ func TestStopped(t *testing.T) {
 func TestMoving(t *testing.T) {
 	all := NewLocal(2).Jobs
 	all[1].NewWait("world", nil).SetBusy(func() bool { return true })
-	if c := await(all[0], "world", "Barrier", 1).Why(t.Context()); c.Rank != 1 || !strings.Contains(c.Text, "gets on") {
+	c := await(all[0], "world", "Barrier", 1).Why(t.Context())
+	if c.Rank != 1 || !strings.Contains(c.Text, "makes progress") {
 		t.Errorf("%+v", c)
 	}
 }

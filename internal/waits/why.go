@@ -85,7 +85,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	w.mu.Unlock()
 	own, is := w.waiting()
 	if !is {
-		return noRank("it has got on meanwhile"), nil
+		return noRank("it has made progress meanwhile"), nil
 	}
 	if len(own.For) == 0 { // any of them may be the one
 		for i := range max(len(w.Scope.ranks), j.Size) {
@@ -178,7 +178,7 @@ func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 	case len(s.Waits) > 0:
 		n.class, n.is = moving, "is in "+place(s.Waits[0].In, s.Waits[0].Scope)+process
 	case len(s.Busy) > 0:
-		n.class, n.busy, n.is = moving, true, "is in a call on "+s.Busy[0]+" that gets on"+process
+		n.class, n.busy, n.is = moving, true, "is in a call on "+s.Busy[0]+" that makes progress"+process
 	default:
 		n.class, n.is = absent, "is in no call of treerun"+process
 	}
@@ -197,7 +197,7 @@ func (j *Job) secondHand(ctx context.Context, r int) string {
 		s, err := j.Ask(within, q, r)
 		cancel()
 		if err == nil && s.State != "" {
-			return fmt.Sprintf("is %s, says rank %d", s.State, q)
+			return fmt.Sprintf("is %s, according to rank %d", s.State, q)
 		}
 		break
 	}
@@ -220,24 +220,24 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 	case ring != nil && (worst == nil || worst.class > circle):
 		return noRank(describeRing(ring)), ring
 	case worst == nil:
-		return noRank("it has got on meanwhile"), nil
+		return noRank("it has made progress meanwhile"), nil
 	}
-	alike, busy := 0, false
+	same, busy := 0, false
 	for _, n := range all {
 		if n.class == worst.class {
-			alike++
+			same++
 			busy = busy || n.busy
 		}
 	}
 	is := worst.is
-	switch others := alike - 1; {
+	switch others := same - 1; {
 	case others == 1:
 		is += " (and another rank likewise)"
 	case others > 1:
 		is += fmt.Sprintf(" (and %d other ranks likewise)", others)
 	}
 	c := Cause{Rank: worst.rank, Text: worst.describe(is), Last: worst.rank, Is: is, busy: busy}
-	if worst.class > absent && alike > 1 {
+	if worst.class > absent && same > 1 {
 		c.Rank = -1 // any of them may be at fault, or none
 	}
 	return c, nil
