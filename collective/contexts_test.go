@@ -98,7 +98,7 @@ var endings = []struct {
 	with func(ctx context.Context) (context.Context, context.CancelFunc)
 	kind error
 }{
-	{"cancelled", func(ctx context.Context) (context.Context, context.CancelFunc) {
+	{"canceled", func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(ctx)
 		time.AfterFunc(30*time.Millisecond, cancel)
 		return ctx, cancel
@@ -106,7 +106,7 @@ var endings = []struct {
 	{"deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, 30*time.Millisecond)
 	}, context.DeadlineExceeded},
-	{"cancelled before", func(ctx context.Context) (context.Context, context.CancelFunc) {
+	{"canceled before", func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
 		return ctx, cancel

@@ -226,7 +226,7 @@ func tryStop(t *testing.T, form string, wait func(context.Context, *Comm) error,
 			}
 		}
 		if s.kind == ErrCanceled && !errors.Is(first[r], context.Canceled) {
-			t.Errorf("%s: %v does not say that the context was cancelled", name, first[r])
+			t.Errorf("%s: %v does not say that the context was canceled", name, first[r])
 		}
 		if s.kind == ErrRankLost && first[r] != nil && !strings.Contains(first[r].Error(), "SIGKILL") {
 			t.Errorf("%s: rank %d: %v does not say how rank 2 ended", name, r, first[r])

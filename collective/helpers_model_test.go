@@ -59,9 +59,9 @@ var modelTypes = []struct {
 	name  string
 	bytes int
 	call  typed
-	send  func(c *Comm, o operation) modelled
-	recv  func(c *Comm, o operation) modelled
-	both  func(c *Comm, o operation) modelled
+	send  func(c *Comm, o operation) modeled
+	recv  func(c *Comm, o operation) modeled
+	both  func(c *Comm, o operation) modeled
 }{
 	{"uint8", 1, uint8s.try, uint8s.sends, uint8s.receives, uint8s.exchanges},
 	{"float32", 4, float32s.try, float32s.sends, float32s.receives, float32s.exchanges},
@@ -69,8 +69,8 @@ var modelTypes = []struct {
 	{"int64", 8, int64s.try, int64s.sends, int64s.receives, int64s.exchanges},
 }
 
-// modelled is an operation with its memory, and the memory contents expected afterwards.
-type modelled interface {
+// modeled is an operation with its memory, and the memory contents expected afterwards.
+type modeled interface {
 	run(ctx context.Context) error
 	check() error
 }
@@ -103,19 +103,19 @@ func (k codec[T]) payload(o operation, from int) *memory[T] {
 	return m
 }
 
-func (k codec[T]) sends(c *Comm, o operation) modelled {
+func (k codec[T]) sends(c *Comm, o operation) modeled {
 	m := k.payload(o, c.in.Rank)
 	m.expect(0, nil)
 	return &messageTrial[T]{o, c, m, nil}
 }
 
-func (k codec[T]) receives(c *Comm, o operation) modelled {
+func (k codec[T]) receives(c *Comm, o operation) modeled {
 	m := newMemory[T](o.Count)
 	m.expect(0, k.payload(o, o.From).body)
 	return &messageTrial[T]{o, c, nil, m}
 }
 
-func (k codec[T]) exchanges(c *Comm, o operation) modelled {
+func (k codec[T]) exchanges(c *Comm, o operation) modeled {
 	send, recv := k.payload(o, c.in.Rank), newMemory[T](o.Count)
 	send.expect(0, nil)
 	recv.expect(0, k.payload(o, o.From).body)
@@ -153,7 +153,7 @@ func (t *messageTrial[T]) check() error {
 // errWrong is wrapped by the errors for wrong memory contents.
 var errWrong = errors.New("wrong contents")
 
-func checked(m modelled) error {
+func checked(m modeled) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("%w: %w", errWrong, err)
 	}
@@ -163,15 +163,15 @@ func checked(m modelled) error {
 // interpreter runs a program on one rank.
 type interpreter struct {
 	outer, c *Comm
-	all      []modelled
+	all      []modeled
 	begun    map[int]waiting // by ID
-	trials   map[int]modelled
+	trials   map[int]modeled
 }
 
 // runModel runs the operations of one rank of a program, and checks all memory: of an operation when it is done, and of
 // all at the end, when nothing may touch it any more.
 func runModel(ctx context.Context, c *Comm, operations []operation) error {
-	in := &interpreter{outer: c, c: c, begun: map[int]waiting{}, trials: map[int]modelled{}}
+	in := &interpreter{outer: c, c: c, begun: map[int]waiting{}, trials: map[int]modeled{}}
 	for i, o := range operations {
 		if err := in.do(ctx, o); err != nil {
 			err = fmt.Errorf("rank %d, operation %d, %v: %w", c.in.Rank, i, o, err)
@@ -232,7 +232,7 @@ func (in *interpreter) do(ctx context.Context, o operation) (err error) {
 	return checked(m)
 }
 
-func (in *interpreter) prepare(o operation) modelled {
+func (in *interpreter) prepare(o operation) modeled {
 	t := modelTypes[o.Type]
 	switch o.Do {
 	case doSend:

@@ -15,7 +15,7 @@ func TestNilComm(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		none, err := c.Split(t.Context(), -1, 0)
 		if err != nil || none != nil {
-			return errors.Join(err, errors.New("a communicator for a negative colour"))
+			return errors.Join(err, errors.New("a communicator for a negative color"))
 		}
 		if none.Rank() != -1 || none.Size() != 0 || none.Name() != "" || none.Close() != nil {
 			return errors.New("a nil Comm has a rank, a size or a name, or does not close")

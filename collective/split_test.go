@@ -24,7 +24,7 @@ func TestSplit(t *testing.T) {
 		}
 		if color < 0 {
 			if half != nil {
-				return errors.New("a communicator for a negative colour")
+				return errors.New("a communicator for a negative color")
 			}
 			return Barrier(t.Context(), c)
 		}
@@ -38,7 +38,7 @@ func TestSplit(t *testing.T) {
 			want = []int32{5, 3, 1}
 		}
 		if fmt.Sprint(all) != fmt.Sprint(want) {
-			return fmt.Errorf("colour %d has ranks %v, want %v", color, all, want)
+			return fmt.Errorf("color %d has ranks %v, want %v", color, all, want)
 		}
 		alone, err := half.Split(t.Context(), half.Rank(), 0)
 		if err != nil {

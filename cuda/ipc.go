@@ -49,7 +49,7 @@ type Mapping struct {
 
 // ExportMemory returns the handle with which another process opens the memory at a, by OpenMemory. A handle always
 // stands for a whole allocation, of size bytes from base on, in which a lies at offset. The driver may put small
-// allocations into one block, and then a process that opens one maps its neighbours, too: memory to share is best
+// allocations into one block, and then a process that opens one maps its neighbors, too: memory to share is best
 // allocated in multiples of 2 MiB. It must not be freed while other processes have it open.
 //
 // Memory that the driver cannot hand over this way is ErrNotExportable, memory

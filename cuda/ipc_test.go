@@ -195,9 +195,9 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	wantError(t, err, nil, "cuIpcOpenMemHandle", d.UUID())
 }
 
-// TestNeighbours: small allocations that share a block of the driver, which a process opens once, are open at the same
+// TestNeighbors: small allocations that share a block of the driver, which a process opens once, are open at the same
 // time, each at its own address.
-func TestNeighbours(t *testing.T) {
+func TestNeighbors(t *testing.T) {
 	d := gpus(t, 1)[0]
 	s := stream(t, d)
 	p := startRole(t, "importer")

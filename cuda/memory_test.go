@@ -135,7 +135,7 @@ func TestWrap(t *testing.T) {
 }
 
 // TestCopySizes copies every small size between the host, two places on the device and pinned memory, and checks the
-// neighbouring bytes.
+// neighboring bytes.
 func TestCopySizes(t *testing.T) {
 	d := gpus(t, 1)[0]
 	ctx := t.Context()

@@ -35,7 +35,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// launch fills memory by several grids, and checks the neighbouring words.
+// launch fills memory by several grids, and checks the neighboring words.
 func launch() (err error) {
 	list, err := Devices()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 func init() {
 	roles["pong"] = pong
-	roles["neighbours"] = neighbours
+	roles["neighbors"] = neighbors
 	roles["opener"] = opener
 }
 
@@ -122,10 +122,10 @@ func TestProbePingPong(t *testing.T) {
 	}
 }
 
-const neighbour = 100_000 // bytes of each allocation
+const neighbor = 100_000 // bytes of each allocation
 
-// neighbours prints the handles of two small allocations, and ends when it is killed.
-func neighbours(in *bufio.Scanner) error {
+// neighbors prints the handles of two small allocations, and ends when it is killed.
+func neighbors(in *bufio.Scanner) error {
 	list, err := Devices()
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func neighbours(in *bufio.Scanner) error {
 	}
 	var handles []string
 	for i := range 2 {
-		m, err := Alloc[byte](list[0], neighbour)
+		m, err := Alloc[byte](list[0], neighbor)
 		if err != nil {
 			return err
 		}
@@ -172,8 +172,8 @@ func opener(in *bufio.Scanner) error {
 		fmt.Println(what, name)
 	}
 	read := func(what string, a Addr, v byte) {
-		b := make([]byte, neighbour)
-		m, err := Wrap[byte](d, a, neighbour)
+		b := make([]byte, neighbor)
+		m, err := Wrap[byte](d, a, neighbor)
 		if err == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			err = m.CopyTo(ctx, s, b)
@@ -182,8 +182,8 @@ func opener(in *bufio.Scanner) error {
 		switch n := bytes.Count(b, []byte{v}); {
 		case err != nil:
 			fmt.Println(what, "refused:", strings.ReplaceAll(err.Error(), "\n", " "))
-		case n < neighbour:
-			fmt.Println(what, "WRONG:", neighbour-n, "bytes")
+		case n < neighbor:
+			fmt.Println(what, "WRONG:", neighbor-n, "bytes")
 		default:
 			fmt.Println(what, "right")
 		}
@@ -228,7 +228,7 @@ func opener(in *bufio.Scanner) error {
 // TestProbeBlock: the driver's mapping of two small allocations of another process, which lie in one block.
 func TestProbeBlock(t *testing.T) {
 	gpus(t, 1)
-	exporter, p := startRole(t, "neighbours"), startRole(t, "opener")
+	exporter, p := startRole(t, "neighbors"), startRole(t, "opener")
 	fmt.Fprintln(p.in, exporter.line(t))
 	for {
 		switch what, how, _ := strings.Cut(p.line(t), " "); {

@@ -58,7 +58,7 @@ func newTestJob(t testing.TB, size int) *testJob {
 func (j *testJob) file(rank int) *job.File {
 	f := &job.File{
 		Version: job.FileVersion, JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: rank, LocalSize: j.size,
-		Host: "here", Hosts: make([]int, j.size), ControlFD: 3, Settings: map[string]string{"colour": "blue"},
+		Host: "here", Hosts: make([]int, j.size), ControlFD: 3, Settings: map[string]string{"color": "blue"},
 	}
 	if j.stall > 0 {
 		f.Settings["stall-timeout"] = j.stall.String()

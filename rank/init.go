@@ -17,8 +17,8 @@ const (
 	launcherGrace = 250 * time.Millisecond
 )
 
-// initialised is set by the first Init of this process.
-var initialised atomic.Bool
+// initialized is set by the first Init of this process.
+var initialized atomic.Bool
 
 // Init makes this process a rank of the job that it was started in, and returns when all ranks have joined and can
 // reach each other. Without a launcher, it returns a world of one. The package comment lists its sources.
@@ -26,7 +26,7 @@ var initialised atomic.Bool
 // It can be called once in a process. When it fails, or ctx ends, or the start timeout passes, Init releases all
 // resources and returns an error, a *Error, that names the ranks that are missing or the rank that failed.
 func Init(ctx context.Context, opts ...Option) (*World, error) {
-	if !initialised.CompareAndSwap(false, true) {
+	if !initialized.CompareAndSwap(false, true) {
 		return nil, &Error{Self: -1, Rank: -1, Op: "Init", Err: ErrInit}
 	}
 	o := defaultOptions()

@@ -59,7 +59,7 @@ func TestRanksOfAJobGather(t *testing.T) {
 			j := newTestJob(t, n).start()
 			for r, w := range j.worlds {
 				if w.Rank() != r || w.Size() != n || w.LocalRank() != r || w.LocalSize() != n || w.Host() != "here" ||
-					w.HostOf(n-1) != 0 || w.JobID() != j.id || w.Setting("colour") != "blue" || w.Setting("shape") != "" {
+					w.HostOf(n-1) != 0 || w.JobID() != j.id || w.Setting("color") != "blue" || w.Setting("shape") != "" {
 					t.Fatalf("rank %d: %+v", r, w.cfg)
 				}
 			}

@@ -20,7 +20,7 @@ go run "$staticcheck" ./...
 go run "$revive" -config .ci/revive.toml -set_exit_status ./...
 # A name in the corpus of a fuzz test, and a word that a test misspells, are meant.
 git ls-files | grep -vE '/testdata/|^THIRD-PARTY$|\.(sum|svg|ptx|gz|jsonl)$' |
-    xargs go run "$misspell" -i algorithmus,versoin -error
+    xargs go run "$misspell" -locale US -i algorithmus,versoin -error
 
 mapfile -t scripts < <(git ls-files '*.sh'; echo .ci/run)
 for script in "${scripts[@]}"; do bash -n "$script"; done

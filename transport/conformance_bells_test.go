@@ -12,7 +12,7 @@ import (
 )
 
 // testSleepers makes both sides sleep as often as they can: they poll only once before a sleep, so that every chunk and
-// every released slot meets a bell that is being prepared, slept on or cancelled. The sleeps do not end by themselves
+// every released slot meets a bell that is being prepared, slept on or canceled. The sleeps do not end by themselves
 // within Limit: one lost wake-up fails the test.
 func testSleepers(t *testing.T, open opener) {
 	rounds := testutil.Count(5000, 20000)
@@ -63,7 +63,7 @@ func testBell(t *testing.T, open opener) {
 	b.Cancel()
 	b.Prepare()
 	if d := asleep(); d < 25*time.Millisecond {
-		t.Errorf("slept %v: a cancelled ring ended the sleep", d)
+		t.Errorf("slept %v: a canceled ring ended the sleep", d)
 	}
 	b.Prepare()
 	b.Cancel()
@@ -125,7 +125,7 @@ func testSleepAny(t *testing.T, open opener) {
 			}
 			prepare()
 			if d := asleep(0); d > testutil.Nap/2 {
-				t.Errorf("a sleep that was cancelled took %v", d)
+				t.Errorf("a sleep that was canceled took %v", d)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// conform runs the tests of the transport contract, except those of the given names, which a transport cannot fulfil.
+// conform runs the tests of the transport contract, except those of the given names, which a transport cannot fulfill.
 func conform(t *testing.T, open opener, except ...string) {
 	for _, c := range []struct {
 		name string

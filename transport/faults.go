@@ -26,7 +26,7 @@ const (
 	FaultLost     FaultKind = iota // a rank has ended, or cannot be reached any more
 	FaultMismatch                  // ranks made different calls
 	FaultClosed                    // a rank closed its communicator during a call
-	FaultCanceled                  // a rank's context was cancelled
+	FaultCanceled                  // a rank's context was canceled
 	FaultLink                      // a link failed, or could not be opened
 	FaultAborted                   // a rank aborted the communicator
 	FaultStalled                   // a rank made no progress for too long

@@ -54,7 +54,7 @@ func Widths(at []uint64) (narrowest, widest uint64) {
 // CutAt returns where cut, a value of Cuts, lies in a message of count
 // elements, or of parts of count elements each: at the nearest multiple of
 // quantum within the part, or at the part's end. count is >= 0, quantum >= 1.
-// Neighbouring lanes meet, and the last one ends where the message does.
+// Neighboring lanes meet, and the last one ends where the message does.
 func CutAt(count int64, cut uint64, quantum int64) int64 {
 	if cut > 1<<32 {
 		part := int64(cut>>32) * count

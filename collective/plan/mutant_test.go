@@ -16,7 +16,7 @@ import (
 // makes every such mutant of every plan, direct or over some trees, rings
 // and hosts, of 2..9 ranks (2..6 under the race detector):
 //
-//   - a step left out, done twice, or changed for its neighbour,
+//   - a step left out, done twice, or changed for its neighbor,
 //   - another rank in From or To,
 //   - another buffer in Src or Dst,
 //   - another Op, with every way to fill the fields which the new Op needs.

@@ -85,7 +85,7 @@ type Lane struct {
 }
 
 // Plan is a collective as data. The links it uses are FIFOs of bounded slots,
-// identified by (lane, source, destination); no other synchronisation exists.
+// identified by (lane, source, destination); no other synchronization exists.
 type Plan struct {
 	Name  string // how it was built, for users: "tree(root 0)", "trees(8)"
 	Kind  Kind

@@ -107,7 +107,7 @@ func (k Kind) Parts(lane, rank int, s Step) (in, out int) {
 // SendsAgain reports whether step b, which stands behind a in a track of a
 // collective of kind k, sends to another rank the very bytes that a sends. A
 // transport whose receivers read in place can write them once for all such
-// neighbours.
+// neighbors.
 func (k Kind) SendsAgain(a, b Step) bool {
 	return a.Op == Send && b.Op == Send && a.Src == b.Src && a.To != b.To && (k != AllToAll || a.Src != In)
 }

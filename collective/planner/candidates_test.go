@@ -125,7 +125,7 @@ func TestCandidates(t *testing.T) {
 	for _, algorithm := range everyAlgorithm() {
 		_, pair, hierarchical := strings.Cut(algorithm, "hierarchical:")
 		inside, between, _ := strings.Cut(pair, "/")
-		leaders := between == "flat" || between == "doubling" // they are the centres of stars
+		leaders := between == "flat" || between == "doubling" // they are the centers of stars
 		if none := algorithm == "" || algorithm == "hierarchical" || hierarchical && leaders &&
 			inside != "star"; used[algorithm] == none {
 			t.Errorf("%s has made plans: %v", algorithm, used[algorithm])

@@ -233,7 +233,7 @@ func (x *pair) leaders() ([]*Candidate, error) {
 	case q.kind != plan.AllReduce && q.kind != plan.Barrier:
 		return nil, reasonf("for allreduce and barrier")
 	case x.inside.name != "star":
-		return nil, reasonf("its leaders are the centres of stars")
+		return nil, reasonf("its leaders are the centers of stars")
 	case s.disconnected != nil:
 		return nil, s.disconnected
 	case h.alone() && x.between == "flat" && size <= directRanks:

@@ -74,7 +74,7 @@ func (h *hosts) leader(host, c int) int {
 // compose returns the tree over all ranks in which the leaders of the hosts have the
 // hosts' places in t, and the other ranks of a host stand in its local tree.
 //
-// Neighbouring hosts are joined by the link between their leaders, or the TCP wire of
+// Neighboring hosts are joined by the link between their leaders, or the TCP wire of
 // their hosts. Where the graph has neither, the quickest link between any of their ranks
 // stands in, and the local tree hangs from its end.
 func (h *hosts) compose(t topo.Tree, within local, leader func(host int) int) (topo.Tree, error) {

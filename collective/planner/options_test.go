@@ -89,7 +89,7 @@ func TestOptionsRefused(t *testing.T) {
 		"packing,max-trees=2.5":      "want a whole number",
 		"packing,max-trees":          "want NAME=VALUE",
 		"packing,algorithm=ring":     "want NAME=VALUE",
-		"packing,colour=red":         `unknown option "colour"`,
+		"packing,color=red":          `unknown option "color"`,
 		"packing,height-tolerance=1": "from 0 to below 1",
 		"kl,link-usage-penalty=NaN":  "from 0 to 1",
 		"packing,min-rate=Inf":       "want a number from 0",

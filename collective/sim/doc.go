@@ -18,7 +18,7 @@
 // sender when the receiver's step is done and the acknowledgement, which takes the latency too, is back.
 //
 // Where ranks of a host share memory (InPlace), the sender writes a window which the receiver reads: both take the
-// bytes over the link's rate, which a stream through the link reached with both at work. Neighbouring Sends of the same
+// bytes over the link's rate, which a stream through the link reached with both at work. Neighboring Sends of the same
 // bytes to several ranks (plan.Kind.SendsAgain) are one write: the first takes the time of it, the others none, and
 // every receiver that of its own reading. Ports count all of them. Steps that add to the value that the step before
 // stored are one pass with it, as package engine makes them: they take the time of their bytes, but StepUs only once.

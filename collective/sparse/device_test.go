@@ -389,7 +389,7 @@ func TestDeviceCallStopped(t *testing.T) {
 		kind error
 		call func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error
 	}{
-		"cancelled": {collective.ErrCanceled, func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error {
+		"canceled": {collective.ErrCanceled, func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			_, err := AllReduceDevice(ctx, c, s, x, x, collective.Sum, Use(Trees))

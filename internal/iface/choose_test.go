@@ -238,7 +238,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Read returns the devices that the system reports: at least a loopback that is recognised, if it is up.
+// Read returns the devices that the system reports: at least a loopback that is recognized, if it is up.
 func TestReadFindsThisHostsDevices(t *testing.T) {
 	devices, err := Read()
 	if err != nil {

@@ -87,7 +87,7 @@ func TestFileOfAnotherShapeIsRefused(t *testing.T) {
 	if err := job.WriteFile(&b, valid()); err != nil {
 		t.Fatal(err)
 	}
-	unknown, err := msgpack.Marshal(map[string]int{"Version": job.FileVersion, "Colour": 3})
+	unknown, err := msgpack.Marshal(map[string]int{"Version": job.FileVersion, "Color": 3})
 	if err != nil {
 		t.Fatal(err)
 	}

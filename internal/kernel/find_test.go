@@ -86,7 +86,7 @@ func TestBlocksOfEveryLengthAndOffset(t *testing.T) {
 }
 
 // One number, of every kind at which code goes wrong, at every place of a block
-// whose neighbours are zero, at every address.
+// whose neighbors are zero, at every address.
 func TestOneNumberInABlock(t *testing.T) {
 	for dt, numbers := range special {
 		for i, x := range numbers {

@@ -25,7 +25,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// The multiples of a divisor and their neighbours are where a quotient that is
+// The multiples of a divisor and their neighbors are where a quotient that is
 // only nearly right would show.
 func TestScaleNextToMultiples(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))

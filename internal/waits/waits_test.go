@@ -183,7 +183,7 @@ func TestPart(t *testing.T) {
 }
 
 // A stopped process takes precedence over any other state, is not queried, and is found on any host; the state of a
-// process on another host comes from its neighbours.
+// process on another host comes from its neighbors.
 func TestStopped(t *testing.T) {
 	all := NewLocal(5).Jobs
 	hosts := []int{0, 0, 0, 1, 1}

@@ -187,8 +187,8 @@ func (m *Machine) place(uuid string) int {
 }
 
 // InOrder returns GPUs in the order in which ranks take them: by NUMA node, those
-// of an unknown one last, and by PCI address within. So neighbouring ranks are
-// neighbours on the machine.
+// of an unknown one last, and by PCI address within. So neighboring ranks are
+// neighbors on the machine.
 func InOrder(gpus []GPU) []GPU {
 	list := slices.Clone(gpus)
 	slices.SortStableFunc(list, func(a, b GPU) int {

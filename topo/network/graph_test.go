@@ -191,7 +191,7 @@ func TestTurns(t *testing.T) {
 	for hosts := range 30 {
 		meets := Meets(hosts, Quick)
 		single := make(map[[2]int]bool)
-		centres := make(map[[2]int]int) // by host and way
+		centers := make(map[[2]int]int) // by host and way
 		for i, turn := range Turns(hosts, Quick) {
 			if turn.Number != i {
 				t.Fatalf("turn %d has number %d", i, turn.Number)
@@ -210,9 +210,9 @@ func TestTurns(t *testing.T) {
 				case out[a] == 1 && in[b] == 1 && in[a] == 0 && out[b] == 0:
 					single[f] = single[f] || !turn.Trips
 				case in[a] == 0 && out[b] == 0 && in[b] == 1:
-					centres[[2]int{a, 0}] = out[a]
+					centers[[2]int{a, 0}] = out[a]
 				case in[a] == 0 && out[b] == 0 && out[a] == 1:
-					centres[[2]int{b, 1}] = in[b]
+					centers[[2]int{b, 1}] = in[b]
 				default:
 					t.Fatalf("%d hosts, turn %d: flow %v is in the way of another", hosts, i, f)
 				}
@@ -223,7 +223,7 @@ func TestTurns(t *testing.T) {
 		}
 		for h := range hosts {
 			for way := range 2 {
-				if peers := centres[[2]int{h, way}]; hosts > 2 && (peers < 2 || hosts <= maxPeers+1 && peers != hosts-1) {
+				if peers := centers[[2]int{h, way}]; hosts > 2 && (peers < 2 || hosts <= maxPeers+1 && peers != hosts-1) {
 					t.Errorf("%d hosts: host %d, way %d: a star of %d", hosts, h, way, peers)
 				}
 			}

@@ -205,7 +205,7 @@ func (x *inference) pair(a, b int) float64 {
 	}
 }
 
-// pairs makes the pairs, without the levelling.
+// pairs makes the pairs, without the leveling.
 func (x *inference) pairs(trips []Trip) (list []topo.Link) {
 	us := make(map[[2]int32]float64)
 	var all []float64

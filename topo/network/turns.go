@@ -110,11 +110,11 @@ func stars(hosts int) [][][2]int {
 	}
 	groups := (hosts + maxPeers) / (maxPeers + 1)
 	var turns [][][2]int
-	for centre := 0; ; centre++ {
+	for center := 0; ; center++ {
 		var flows [][2]int
 		for g := range groups {
 			first, end := g*hosts/groups, (g+1)*hosts/groups
-			from := first + centre
+			from := first + center
 			for to := first; to < end && from < end; to++ {
 				if to != from {
 					flows = append(flows, [2]int{from, to})

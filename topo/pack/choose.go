@@ -127,7 +127,7 @@ func (c *chooser) grow(price, left []float64) {
 }
 
 func (c *chooser) admit(t arcs) {
-	if _, h := c.w.centre(t, c.delay); h <= c.height*(1+same) {
+	if _, h := c.w.center(t, c.delay); h <= c.height*(1+same) {
 		c.pool.add(t)
 	}
 }

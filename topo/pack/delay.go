@@ -38,9 +38,9 @@ func (w *network) radius(delay []float64) float64 {
 	return least
 }
 
-// centre returns the root from which the tree has the least height, and that
+// center returns the root from which the tree has the least height, and that
 // height. Of equals it is the one with the fewest hops, then the lowest rank.
-func (w *network) centre(t arcs, delay []float64) (root int, height float64) {
+func (w *network) center(t arcs, delay []float64) (root int, height float64) {
 	hops := w.delays(false)
 	far := w.eccentricities(t, delay)
 	deep := w.eccentricities(t, hops)

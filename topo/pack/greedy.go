@@ -33,7 +33,7 @@ import (
 //
 // Three things differ. A tree that fails is begun again from every other rank
 // before the search ends. As distances within 2H do not make the height at
-// most H when delays differ (the centre can lie inside a link), the height is
+// most H when delays differ (the center can lie inside a link), the height is
 // checked. And a link counts as wide as the ports it crosses leave it.
 type greedy struct {
 	w       *network
@@ -122,7 +122,7 @@ func (g *greedy) grow(start int) (arcs, bool) {
 		}
 		s.add(g.w, u, e, g.delay[e.id/2])
 	}
-	_, height := g.w.centre(s.t, g.delay)
+	_, height := g.w.center(s.t, g.delay)
 	return s.t, height <= g.height*(1+same)
 }
 

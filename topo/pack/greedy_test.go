@@ -97,7 +97,7 @@ func TestGreedyIsThePatent(t *testing.T) {
 				}
 				continue
 			}
-			_, h := w.centre(fromLinks(w, want), s.delay)
+			_, h := w.center(fromLinks(w, want), s.delay)
 			if h > height*(1+1e-9) { // within 2H, and still too high: the trap
 				if ok {
 					t.Fatalf("start %d: a tree of height %v, want at most %v", start, h, height)
@@ -130,7 +130,7 @@ func fromLinks(w *network, list []int) arcs {
 }
 
 // A diameter within 2H does not make the height H when delays differ: one link
-// of delay 2H has its centre inside.
+// of delay 2H has its center inside.
 func TestGreedyChecksTheHeight(t *testing.T) {
 	g := &topo.Graph{Ranks: 2, Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1, LatencyUs: 8}}}
 	w, err := newNetwork(g, -1)

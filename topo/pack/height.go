@@ -10,7 +10,7 @@ func (p *packing) bounded(delay []float64, height float64, seed uint64) *packing
 	b := newPacking(p.w)
 	b.bound, b.proof = p.bound, p.proof
 	for _, t := range p.pool.trees {
-		if _, h := p.w.centre(t, delay); h <= height*(1+same) {
+		if _, h := p.w.center(t, delay); h <= height*(1+same) {
 			b.add(t)
 		}
 	}
@@ -97,7 +97,7 @@ func (w *network) reattach(t arcs, root int, depth []float64, v int, cost, delay
 	}
 	best := t[v]
 	for _, e := range w.near[v] {
-		in := e.id ^ 1 // the arc from the neighbour to v
+		in := e.id ^ 1 // the arc from the neighbor to v
 		if !below(e.to) && depth[e.to]+delay[e.id/2]+reach <= limit && cost[in] < cost[best]-smallPrice {
 			best = in
 		}

@@ -121,7 +121,7 @@ func (x *packer) unit(height float64) string {
 func (x *packer) height(f found) float64 {
 	most := 0.0
 	for _, k := range f.trees {
-		_, h := x.w.centre(f.pool.trees[k], x.delay)
+		_, h := x.w.center(f.pool.trees[k], x.delay)
 		most = max(most, h)
 	}
 	return most

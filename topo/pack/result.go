@@ -12,7 +12,7 @@ import (
 
 // Result is a packing, and the proof of how good it is.
 type Result struct {
-	Trees []topo.Tree // the fastest first; each rooted in its centre
+	Trees []topo.Tree // the fastest first; each rooted in its center
 	Rates []float64   // by tree, GB/s; their shares of a large message
 
 	Rate  float64 // the sum of the rates, GB/s
@@ -42,7 +42,7 @@ func (x *packer) result(f found) *Result {
 	})
 	for _, i := range order {
 		t := f.pool.trees[f.trees[i]]
-		root, _ := x.w.centre(t, x.delay)
+		root, _ := x.w.center(t, x.delay)
 		r.add(x.w, t, root, f.rates[i])
 	}
 	r.Ratio = r.Rate / r.Bound.Rate

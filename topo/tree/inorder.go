@@ -7,7 +7,7 @@ import (
 )
 
 // InOrder returns up to count trees in which ranks can add one after the other, from rank
-// 0 on: neighbouring ranks are the children of one among them, which also has the sum of
+// 0 on: neighboring ranks are the children of one among them, which also has the sum of
 // those before, so that only sums travel. Each rank's use of a link makes it less
 // attractive to later trees. There are none where links do not allow it.
 func InOrder(g *topo.Graph, count int) []topo.Tree {

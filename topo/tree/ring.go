@@ -185,7 +185,7 @@ func (w *walker) cost(rate float64) float64 {
 func (w *walker) grow(start, skip int) []int {
 	var order []int
 	inside := make([]bool, w.g.n)
-	free := make([]int, w.g.n) // by rank: its neighbours outside
+	free := make([]int, w.g.n) // by rank: its neighbors outside
 	for v, near := range w.g.near {
 		free[v] = len(near)
 	}

@@ -97,9 +97,9 @@ func TestExactDeeper(t *testing.T) {
 	}{
 		{"path of 4 from its end", path(4), 0,
 			"no balanced reduce tree of 2 rounds exists from root 0; this is the best of 3 rounds"},
-		{"star of 6 from its centre", star(6), 0,
+		{"star of 6 from its center", star(6), 0,
 			"no balanced reduce tree of 3 rounds exists from root 0; this is the best of 5 rounds"},
-		{"star of 9 from its centre", star(9), 0,
+		{"star of 9 from its center", star(9), 0,
 			"no reduce tree of 6 rounds exists from root 0; this is the shallowest spanning tree"},
 		{"path of 16 from its middle", path(16), 8,
 			"no reduce tree of 6 rounds exists from root 8; this is the shallowest spanning tree"},
@@ -133,7 +133,7 @@ func star(n int) *topo.Graph {
 }
 
 // The 16 ranks of the largest exact search: four groups of four, quick inside,
-// a little quicker between neighbours of a ring. The best tree stays inside
+// a little quicker between neighbors of a ring. The best tree stays inside
 // groups for 12 of its links.
 func TestExactSixteen(t *testing.T) {
 	g := groups(4, 4)

@@ -216,18 +216,18 @@ func strayText(i int) []byte {
 	return make([]byte, sha256.Size-1)
 }
 
-// TestCancelled checks that Connect returns when its context ends while it waits for other ranks, and leaves nothing.
-func TestCancelled(t *testing.T) {
+// TestCanceled checks that Connect returns when its context ends while it waits for other ranks, and leaves nothing.
+func TestCanceled(t *testing.T) {
 	defer checkLeft(t)()
 	for rank := range 2 {
 		for rounds := range 2 {
-			t.Run(fmt.Sprintf("rank %d after %d exchanges", rank, rounds), func(t *testing.T) { cancelled(t, rank, rounds) })
+			t.Run(fmt.Sprintf("rank %d after %d exchanges", rank, rounds), func(t *testing.T) { canceled(t, rank, rounds) })
 		}
 	}
 }
 
-// cancelled connects one rank whose partner takes part in some exchanges only.
-func cancelled(t *testing.T, rank, rounds int) {
+// canceled connects one rank whose partner takes part in some exchanges only.
+func canceled(t *testing.T, rank, rounds int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	tab := newTable(2)
@@ -243,7 +243,7 @@ func cancelled(t *testing.T, rank, rounds int) {
 	e, err := Connect(ctx, Config{Rank: rank, Layout: testutil.Pair(2, 64), Key: testKey, JobID: "test",
 		Exchange: tab.exchange(rank)})
 	if e != nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "canceled") {
-		t.Errorf("endpoint %v, error %v, want a cancelled Connect", e, err)
+		t.Errorf("endpoint %v, error %v, want a canceled Connect", e, err)
 	}
 }
 

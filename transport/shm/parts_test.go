@@ -133,7 +133,7 @@ func runHold(c *child, _ string) error {
 	return err
 }
 
-// runWait waits for chunks of a neighbour, and reports each chunk and the error that ended the wait.
+// runWait waits for chunks of a neighbor, and reports each chunk and the error that ended the wait.
 func runWait(c *child, _ string) error {
 	peer := 0
 	if c.rank == 0 {

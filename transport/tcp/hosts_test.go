@@ -257,7 +257,7 @@ func TestShareAcross(t *testing.T) {
 }
 
 // Ranks of a host read each other's own memory, also where other ranks are on another host: a rank reads lent memory of
-// its neighbour in place, however long it is.
+// its neighbor in place, however long it is.
 func TestOwnMemoryOfLocalRanks(t *testing.T) {
 	const slotBytes = 256
 	all := open(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: slotBytes}, []int{0, 0, 1})

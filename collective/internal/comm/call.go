@@ -36,7 +36,7 @@ func (a *Args) Refuse(c *Comm, format string, v ...any) {
 // ArgumentError is the ErrArgument of a call with a name.
 func (c *Comm) ArgumentError(call, format string, v ...any) error {
 	if c.none {
-		return fmt.Errorf("collective: %s: %w: the Comm is nil (hint: Split returns nil for a negative colour)", call,
+		return fmt.Errorf("collective: %s: %w: the Comm is nil (hint: Split returns nil for a negative color)", call,
 			setup.ErrArgument)
 	}
 	return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.Rank, setup.ErrArgument, fmt.Errorf(format, v...))

@@ -123,7 +123,7 @@ func (o *Rounds) Scatter(all, part []byte) {
 	o.Add(nothing, passes...)
 }
 
-// Reduce combines acc of all ranks into that of rank 0, up a binomial tree of neighbours.
+// Reduce combines acc of all ranks into that of rank 0, up a binomial tree of neighbors.
 func (o *Rounds) Reduce(acc []byte) {
 	for step := 1; step < o.c.Size; step *= 2 {
 		if o.c.Rank&step != 0 {

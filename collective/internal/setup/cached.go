@@ -46,7 +46,7 @@ const Refresh = "refresh"
 // cachedHost returns the information that this rank reports about its host, if it is the first rank there and the graph
 // is not given.
 func (s *setup) cachedHost() (mine cachedHost) {
-	members := neighbours(s.hosts, s.rank)
+	members := neighbors(s.hosts, s.rank)
 	if members[0] != s.rank || s.config.Graph != nil {
 		return mine
 	}

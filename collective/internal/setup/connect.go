@@ -24,8 +24,8 @@ func OneHost(hosts []int) bool {
 	return !slices.ContainsFunc(hosts, func(h int) bool { return h != hosts[0] })
 }
 
-// neighbours returns the ranks that are on the host of rank r, r among them.
-func neighbours(hosts []int, r int) []int {
+// neighbors returns the ranks that are on the host of rank r, r among them.
+func neighbors(hosts []int, r int) []int {
 	var all []int
 	for q, h := range hosts {
 		if h == hosts[r] {

@@ -22,7 +22,7 @@ func TestFailureOfOneHost(t *testing.T) {
 	for r, w := range InProcess(len(hosts)) {
 		ranks.Go(func() {
 			w = onHosts{w, hosts}
-			gather := gatherAmong(neighbours(hosts, r), w.AllGather)
+			gather := gatherAmong(neighbors(hosts, r), w.AllGather)
 			given := []byte(nil)
 			if r == 3 {
 				given = []byte("no report")

@@ -32,11 +32,11 @@ var (
 	// ErrPeerClosed: a rank closed the communicator while others were in a call.
 	ErrPeerClosed = errors.New("a rank closed the communicator early")
 
-	// ErrCanceled: the context of a rank's call ended. Where it was cancelled, that
+	// ErrCanceled: the context of a rank's call ended. Where it was canceled, that
 	// rank is at fault; where its time was up, the rank that all wait for. On all
 	// ranks the error wraps context.Canceled or context.DeadlineExceeded. The
 	// contents of the call's slices are undefined; see "After a failure".
-	ErrCanceled = errors.New("a call was cancelled")
+	ErrCanceled = errors.New("a call was canceled")
 
 	// ErrStalled: a rank has waited for longer than the stall timeout; see
 	// WithStallTimeout.

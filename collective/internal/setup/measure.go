@@ -54,7 +54,7 @@ func (s *setup) measure(g allGather, a agreement) ([]*probe.Findings, error) {
 // measureHost probes the links of these pairs of ranks of its host, by their numbers there. Only these ranks open
 // links for that; the others take part in the AllGathers.
 func (s *setup) measureHost(g allGather, pairs [][2]int) (found []probe.Pair, err error) {
-	own := neighbours(s.hosts, s.rank)
+	own := neighbors(s.hosts, s.rank)
 	among, members := make([][2]int, len(pairs)), make([]int, 0, 2*len(pairs))
 	for i, p := range pairs {
 		among[i] = [2]int{own[p[0]], own[p[1]]}
@@ -102,7 +102,7 @@ func (s *setup) place() probe.Place {
 }
 
 func (s *setup) crowded() []int {
-	return crowded(s.world.Setting("cpus"), len(neighbours(s.hosts, s.rank)))
+	return crowded(s.world.Setting("cpus"), len(neighbors(s.hosts, s.rank)))
 }
 
 // crowded returns the cores of a host among which its ranks are bound, as the launcher's setting lists them, where
@@ -160,7 +160,7 @@ const minLent = 8 << 10
 func linksOf(hosts []int, graphs []*topo.Graph) []topo.Link {
 	var links []topo.Link
 	for h, first := range firstRanks(hosts) {
-		members := neighbours(hosts, first)
+		members := neighbors(hosts, first)
 		for _, l := range graphs[h].Links {
 			l.A, l.B = members[l.A], members[l.B]
 			links = append(links, l)

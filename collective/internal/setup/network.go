@@ -17,7 +17,7 @@ import (
 func Connect(ctx context.Context, w World, all allGather, purpose string, layout transport.Layout,
 ) (transport.Endpoint, error) {
 	hosts := HostsOf(w)
-	members := neighbours(hosts, w.Rank())
+	members := neighbors(hosts, w.Rank())
 	if OneHost(hosts) {
 		return endpoint(connectHost(ctx, w, all, purpose, layout, members, false))
 	}

@@ -24,7 +24,7 @@ import (
 // for tens of microseconds: nearly every poll is followed by a yield. With 50, 200 and 2000 of them an AllReduce of 8
 // bytes over four hosts on two cores took 67, 59 and 47 us.
 func waiterFor(hosts []int, rank, cores int) engine.Waiter {
-	size := len(neighbours(hosts, rank))
+	size := len(neighbors(hosts, rank))
 	switch {
 	case !OneHost(hosts) && size <= cores:
 		return engine.Waiter{Spins: 10, Yields: 2000, Pollers: cores / size}

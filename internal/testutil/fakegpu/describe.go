@@ -111,7 +111,7 @@ func numas(g *topo.Graph) int { return min(2, (g.Ranks+1)/2) }
 
 func numa(g *topo.Graph, r int) int { return r * numas(g) / g.Ranks }
 
-// level returns the nearest common ancestor of two GPUs, in NVML's numbers: every two neighbours of a socket share a
+// level returns the nearest common ancestor of two GPUs, in NVML's numbers: every two neighbors of a socket share a
 // switch, and a socket's GPUs a host bridge.
 func level(g *topo.Graph, x, y int) int {
 	const single, hostBridge, system = 10, 30, 50

@@ -19,7 +19,7 @@
 //	TREERUN_FAKE_GPU_JITTER=MICROSECONDS[:SEED]   operations of streams begin later, at random
 //	TREERUN_FAKE_GPU_SLOW=FACTOR[:READS] copies between two GPUs take FACTOR times as long as at the
 //	                                     rate of their link, and those that read READS times as
-//	                                     long as those that write; without it no time is modelled
+//	                                     long as those that write; without it no time is modeled
 //	TREERUN_FAKE_GPU_CALL_US=MICROSECONDS   every call of the driver, except those that change the
 //	                                     context, takes that much of its thread's time; Calls counts them
 //	TREERUN_FAKE_GPU_QUEUES=N            the streams of a device, in turn, share N queues: a waiting one

@@ -41,12 +41,12 @@ func Unsent(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.SIOCOUTQ) }
 // EndSending announces the end of the data to the peer of the socket fd.
 func EndSending(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }
 
-// Event is an eventfd: a descriptor that can be read once it is signalled. Its methods may be
+// Event is an eventfd: a descriptor that can be read once it is signaled. Its methods may be
 // called concurrently, and do nothing after Close.
 type Event struct {
-	signalled atomic.Bool // and not drained
-	mu        sync.Mutex
-	fd        int // 0: none
+	signaled atomic.Bool // and not drained
+	mu       sync.Mutex
+	fd       int // 0: none
 }
 
 // one is the number that Signal adds.
@@ -69,14 +69,14 @@ func (e *Event) Signal() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fd > 0 {
-		e.signalled.Store(true)
+		e.signaled.Store(true)
 		_, _ = unix.Write(e.fd, one)
 	}
 }
 
 // Drain makes the descriptor unreadable until the next Signal.
 func (e *Event) Drain() {
-	if !e.signalled.Swap(false) {
+	if !e.signaled.Swap(false) {
 		return
 	}
 	e.mu.Lock()

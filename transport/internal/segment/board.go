@@ -21,7 +21,7 @@ type board struct {
 	faults [elections]atomic.Pointer[transport.Fault] // the elected ones, once read
 	closed atomic.Bool
 
-	mu      sync.Mutex      // serialises elect
+	mu      sync.Mutex      // serializes elect
 	written [elections]bool // this rank's own records
 }
 

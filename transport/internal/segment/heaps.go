@@ -15,7 +15,7 @@ type heaps struct {
 	member int  // index of this rank
 	own    heap // of this rank
 
-	mapping sync.Mutex                 // serialises Map
+	mapping sync.Mutex                 // serializes Map
 	parts   [][]atomic.Pointer[[]byte] // mapped ones, by member and part; nil where ranks have no heaps
 }
 

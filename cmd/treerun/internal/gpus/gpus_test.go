@@ -90,7 +90,7 @@ func TestAssign(t *testing.T) {
 }
 
 // Hosts that are one machine take different GPUs, if it has enough.
-func TestAssignNeighbours(t *testing.T) {
+func TestAssignNeighbors(t *testing.T) {
 	for _, c := range []struct {
 		r    Request
 		s    Share

@@ -91,7 +91,7 @@ unsigned queues_of_device(void); /* 0: every stream has its own */
 unsigned queue_depth(void);      /* 0: without end */
 void slow_teardown(void);
 void slow_compiler(void);
-double modelled_seconds(int to, int from, int by, size_t n);
+double modeled_seconds(int to, int from, int by, size_t n);
 
 /* --- mapping.c: memory that a device can access */
 

@@ -187,7 +187,7 @@ unsigned jitter_microseconds(unsigned *state) {
 
 /* TREERUN_FAKE_GPU_SLOW=FACTOR[:READS]: the resulting time of n bytes from one GPU to another, copied by the GPU
  * "by". The link is not shared with other copies. */
-double modelled_seconds(int to, int from, int by, size_t n) {
+double modeled_seconds(int to, int from, int by, size_t n) {
     once();
     double rate = to < 0 || from < 0 || to == from ? 0 : topology()->rate[to][from];
     return rate > 0 ? slow * (by == to ? reads : 1) * (double)n / (rate * 1e9) : 0;

@@ -136,7 +136,7 @@ static void do_copy(struct stream *s, struct operation *o) {
         hang(s);
         return;
     }
-    double end = seconds() + modelled_seconds(o->copy.to_gpu, o->copy.from_gpu, s->context->gpu, o->copy.n);
+    double end = seconds() + modeled_seconds(o->copy.to_gpu, o->copy.from_gpu, s->context->gpu, o->copy.n);
     memmove((void *)o->copy.to, (void *)o->copy.from, o->copy.n);
     sleep_until(end);
     if (worst == LINK_CORRUPTS)
