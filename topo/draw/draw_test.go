@@ -192,7 +192,7 @@ func TestSizes(t *testing.T) {
 		}
 		if left := len(g.Links) - maxLinks; left > 0 &&
 			!strings.Contains(s, fmt.Sprintf("%d slower links are not drawn", left)) {
-			t.Errorf("%d ranks: does not say what is left out", n)
+			t.Errorf("%d ranks: the text does not name what is left out", n)
 		}
 	}
 	g := topo.UniformGraph(256) // 32 hosts of 8

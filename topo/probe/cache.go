@@ -68,7 +68,7 @@ func (c Cache) Read(file string) ([]byte, error) {
 // Write writes a file, whole or not at all.
 func (c Cache) Write(file string, data []byte) error {
 	if err := safefile.Store(file, data); err != nil {
-		return fmt.Errorf("probe: keeping what was measured: %w", err)
+		return fmt.Errorf("probe: storing a measurement: %w", err)
 	}
 	c.prune()
 	return nil
@@ -97,7 +97,7 @@ func (c Cache) prune() {
 func (c Cache) Store(file string, f *Findings) error {
 	data, err := json.Marshal(f)
 	if err != nil {
-		return fmt.Errorf("probe: keeping the links: %w", err)
+		return fmt.Errorf("probe: storing the links: %w", err)
 	}
 	return c.Write(file, data)
 }

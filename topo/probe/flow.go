@@ -24,18 +24,18 @@ func (l *line) pour(payload []byte, until time.Time, first int) error {
 	var granted atomic.Int64
 	granted.Store(int64(first))
 	more := make(chan struct{}, 1)
-	heard := make(chan error, 1)
-	go func() { heard <- l.hearGrants(&granted, more) }()
+	ended := make(chan error, 1)
+	go func() { ended <- l.receiveGrants(&granted, more) }()
 	err := l.pourData(payload, until, &granted, more)
 	if err == nil {
 		err = l.small(frameEnd, nil)
 	}
 	if err != nil {
 		_ = l.conn.SetDeadline(time.Unix(1, 0)) // the other half of the work must end, too
-		return l.fail("sending", errors.Join(err, <-heard))
+		return l.fail("sending", errors.Join(err, <-ended))
 	}
-	if err := <-heard; err != nil {
-		return l.fail("sending, and hearing how much it takes", err)
+	if err := <-ended; err != nil {
+		return l.fail("receiving grants", err)
 	}
 	return nil
 }
@@ -65,8 +65,8 @@ func (l *line) pourData(payload []byte, until time.Time, granted *atomic.Int64, 
 	}
 }
 
-// hearGrants takes grants until the peer has seen the end of the data.
-func (l *line) hearGrants(granted *atomic.Int64, more chan<- struct{}) error {
+// receiveGrants receives grants until the peer has seen the end of the data.
+func (l *line) receiveGrants(granted *atomic.Int64, more chan<- struct{}) error {
 	for {
 		kind, _, err := l.frame(frameGrant, frameDone)
 		if err != nil || kind == frameDone {

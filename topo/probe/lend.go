@@ -25,8 +25,8 @@ const lendTrips = 9
 // and copies between cores on others.
 func (m *meter) tryLending(b int, until time.Time) (gain float64, err error) {
 	var us [2]float64
-	for k, ask := range []byte{copied, lent} {
-		us[k], err = m.median(b, ask, func() error { return m.sendBlock(b, ask) }, lendTrips, 3, until)
+	for k, request := range []byte{copied, lent} {
+		us[k], err = m.median(b, request, func() error { return m.sendBlock(b, request) }, lendTrips, 3, until)
 		if err != nil {
 			return 0, err
 		}

@@ -85,9 +85,9 @@ const (
 )
 
 // timed sends a request to a rank, does this rank's part of it, nil for none, and returns the time until the answer.
-func (m *meter) timed(peer int, ask byte, part func() error) (time.Duration, error) {
+func (m *meter) timed(peer int, request byte, part func() error) (time.Duration, error) {
 	t := time.Now()
-	if err := m.send(peer, []byte{ask}); err != nil {
+	if err := m.send(peer, []byte{request}); err != nil {
 		return 0, err
 	}
 	if part != nil {
@@ -101,10 +101,10 @@ func (m *meter) timed(peer int, ask byte, part func() error) (time.Duration, err
 
 // median returns the median of the times of most requests, in microseconds, or of the first ones, least or more, where
 // the time is up.
-func (m *meter) median(peer int, ask byte, part func() error, most, least int, until time.Time) (float64, error) {
+func (m *meter) median(peer int, request byte, part func() error, most, least int, until time.Time) (float64, error) {
 	var us []float64
 	for len(us) < most && (len(us) < least || !time.Now().After(until)) {
-		t, err := m.timed(peer, ask, part)
+		t, err := m.timed(peer, request, part)
 		if err != nil {
 			return 0, err
 		}
@@ -116,21 +116,21 @@ func (m *meter) median(peer int, ask byte, part func() error, most, least int, u
 // follow serves the requests of rank peer until stop.
 func (m *meter) follow(peer int) error {
 	for {
-		ask, err := m.receive(peer, spins)
+		request, err := m.receive(peer, spins)
 		if err != nil {
 			return err
 		}
-		switch ask {
+		switch request {
 		case ping:
 			err = m.send(peer, []byte{ping})
 		case copied, lent:
-			if err = m.receiveBlock(peer, ask); err == nil {
-				err = m.send(peer, []byte{ask})
+			if err = m.receiveBlock(peer, request); err == nil {
+				err = m.send(peer, []byte{request})
 			}
 		case stop:
 			return nil
 		default:
-			return fmt.Errorf("unknown request %d", ask)
+			return fmt.Errorf("unknown request %d", request)
 		}
 		if err != nil {
 			return err

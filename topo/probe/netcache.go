@@ -76,7 +76,7 @@ func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) e
 	}
 	data, err := json.Marshal(k)
 	if err != nil {
-		return fmt.Errorf("probe: keeping the network: %w", err)
+		return fmt.Errorf("probe: storing the network: %w", err)
 	}
 	return c.Write(file, data)
 }
@@ -100,7 +100,7 @@ func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now 
 	case age > staleNetwork:
 		why = "is too old"
 	case e == network.Full && n.Probe != string(network.Full):
-		why = "is not as thorough as is asked for"
+		why = "is not as thorough as requested"
 	}
 	back := make([]int, len(order))
 	for i, h := range order {
@@ -113,7 +113,7 @@ func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now 
 		}
 	}
 	if why != "" {
-		return nil, fmt.Sprintf("what was %s %s", n.Origin(now.Unix()), why), nil
+		return nil, fmt.Sprintf("the network %s %s", n.Origin(now.Unix()), why), nil
 	}
 	return n.Renumber(back), "", nil
 }

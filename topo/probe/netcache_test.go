@@ -56,7 +56,7 @@ func TestNetworkCache(t *testing.T) {
 		t.Errorf("in another order: %+v, %v", got, err)
 	}
 	if cache.NetworkPath(membersOf("1", "2")) == file || cache.NetworkPath(membersOf("1", "1")) != "" {
-		t.Error("the file does not tell hosts apart")
+		t.Error("the file does not distinguish hosts")
 	}
 	if _, _, err := cache.LoadNetwork(file, membersOf("1", "2"), network.Quick, now); err == nil {
 		t.Error("a network of other hosts")
@@ -76,9 +76,9 @@ func TestNetworkCacheAge(t *testing.T) {
 		why    string // it does not serve
 	}{
 		{time.Hour, network.Quick, ""},
-		{time.Hour, network.Full, "what was measured (quick) 60 minutes ago is not as thorough as is asked for"},
+		{time.Hour, network.Full, "the network measured (quick) 60 minutes ago is not as thorough as requested"},
 		{time.Hour, network.Off, ""},
-		{8 * 24 * time.Hour, network.Quick, "what was measured (quick) 8 days ago is too old"},
+		{8 * 24 * time.Hour, network.Quick, "the network measured (quick) 8 days ago is too old"},
 		{8 * 24 * time.Hour, network.Off, ""},
 		{-2 * time.Hour, network.Quick, "is of a time yet to come"},
 	} {
@@ -125,7 +125,7 @@ func TestNetworkCacheFacts(t *testing.T) {
 		why   string
 	}{
 		{facts(), ""},
-		{facts("eth0 speed", "100 Mbit/s"), "what was measured (quick) just now no longer holds: host host2: eth0 speed " +
+		{facts("eth0 speed", "100 Mbit/s"), "the network measured (quick) just now no longer holds: host host2: eth0 speed " +
 			`was "1000 Mbit/s", is "100 Mbit/s"`},
 		{facts("boot", "second", "network namespace", "4"), "host host2: it was started anew"},
 		{facts("eth0 speed", ""), "host host2: eth0 speed was \"1000 Mbit/s\", is \"\""},

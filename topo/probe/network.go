@@ -149,11 +149,11 @@ func (h *netHost) barrier(turn int) error {
 		if err := to.sendSync(turn, h.known); err != nil {
 			return err
 		}
-		heard, err := from.receiveSync(turn)
+		other, err := from.receiveSync(turn)
 		if err != nil {
 			return err
 		}
-		h.known.join(heard)
+		h.known.join(other)
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func TestNetworkLosesAHost(t *testing.T) {
 		}
 	}
 	if !strings.Contains(errors.Join(errs[:2]...).Error(), "host 2 (boxc)") {
-		t.Errorf("nobody names host 2: %v", errs)
+		t.Errorf("no error names host 2: %v", errs)
 	}
 }
 
