@@ -203,7 +203,7 @@ func TestLauncherThatGoes(t *testing.T) {
 	j.allFailed(-1, -1, "the launcher is gone")
 	inTime(t, func() { j.close() }) // which waits for the callback
 	if len(j.gone) != 3 {
-		t.Fatalf("ranks %v heard of it", j.gone)
+		t.Fatalf("ranks %v received it", j.gone)
 	}
 }
 
@@ -315,17 +315,17 @@ func reportsOfMissing(t *testing.T, limit time.Duration, there, report []int, mi
 			`size=5 missing_ranks=%s waited=`, r, missing)
 		last := lines[len(lines)-1]
 		if !strings.Contains(last, want) || !strings.Contains(last, " seed="+seed) {
-			complain("rank %d says\n%s\nwant\n%s... seed=%s", r, last, want, seed)
+			complain("rank %d reports\n%s\nwant\n%s... seed=%s", r, last, want, seed)
 		}
 		why := fmt.Sprintf("-> rank 0 (%s): connection refused", seed)
 		if strings.Contains(last, why) != (r != 0) {
-			complain("rank %d says\n%s\nwant, from others than rank 0, %s", r, last, why)
+			complain("rank %d reports\n%s\nwant, from others than rank 0, %s", r, last, why)
 		}
 	}
 	if slices.Equal(there, []int{0, 2, 4}) {
 		for _, r := range []int{2, 4} {
 			if strings.Contains(logs[r].String(), "missing_ranks=1,3 ") {
-				complain("rank %d repeats what rank 0 says:\n%s", r, &logs[r])
+				complain("rank %d repeats the text of rank 0:\n%s", r, &logs[r])
 			}
 		}
 	}

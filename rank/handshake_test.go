@@ -130,7 +130,7 @@ func TestHandshakeFindsEveryChangedBit(t *testing.T) {
 			_, _, dialErr, acceptErr = shake(testGate(1, "k"), testGate(0, "k"), 0, nil, flip)
 		}
 		if dialErr == nil && acceptErr == nil {
-			t.Fatalf("bit %d changed, and nobody cares", bit)
+			t.Fatalf("bit %d changed without an error", bit)
 		}
 		if up && acceptErr == nil {
 			t.Fatal("the accepting side was taken in")
@@ -151,7 +151,7 @@ func TestHandshakeCannotBeReplayed(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	if want := helloBytes + proofBytes; said.Len() != want {
-		t.Fatalf("the dialing side says %d bytes, want %d", said.Len(), want)
+		t.Fatalf("the dialing side sends %d bytes, want %d", said.Len(), want)
 	}
 }
 
@@ -168,7 +168,7 @@ func FuzzAccept(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := bytes.NewReader(in)
-		if _, err := testGate(0, "a key that nobody guesses").accept(&tape{Reader: r}); err == nil {
+		if _, err := testGate(0, "a key that cannot be guessed").accept(&tape{Reader: r}); err == nil {
 			t.Fatal("let in")
 		}
 		if read := len(in) - r.Len(); read > helloBytes+proofBytes {

@@ -300,7 +300,7 @@ func TestPairsThatCannotConnectAreListed(t *testing.T) {
 		} {
 			for _, w := range want {
 				if !strings.Contains(said[r], w) {
-					wrong = errors.Join(wrong, fmt.Errorf("rank %d says\n%s\nwithout %q", r, said[r], w))
+					wrong = errors.Join(wrong, fmt.Errorf("rank %d reports\n%s\nwithout %q", r, said[r], w))
 				}
 			}
 		}

@@ -42,7 +42,7 @@ func TestStoppedProcess(t *testing.T) {
 				process := fmt.Sprintf("is stopped by SIGSTOP (process %d)", ranks[victim].Process.Pid)
 				for _, want := range []string{"stalled, at fault: 2 ", "in World.AllGather #", process} {
 					if !strings.Contains(line, want) {
-						t.Errorf("rank %d says %q, not %q", r, line, want)
+						t.Errorf("rank %d reports %q, not %q", r, line, want)
 					}
 				}
 				if code := ranks[r].wait().ExitStatus(); code != 3 {
@@ -99,7 +99,7 @@ func nameLate(t *testing.T, kind error, limit time.Duration) error {
 		case !errors.As(err, &e), e.Rank != 5, kind == ErrStalled && !errors.Is(err, kind):
 			return fmt.Errorf("rank %d: %v, want %v of rank 5", r, err, kind)
 		case !strings.Contains(err.Error(), "is in no call of treerun"):
-			return fmt.Errorf("rank %d: %q does not say what rank 5 does", r, err)
+			return fmt.Errorf("rank %d: %q does not contain the state of rank 5", r, err)
 		}
 	}
 	if kind != ErrStalled && !errors.Is(errs[3], kind) {

@@ -37,7 +37,7 @@ func gatherOnce(w *World, size func(rank int) int) error {
 	}
 	for r, b := range all {
 		if !bytes.Equal(b, pattern(r, size(r))) {
-			return fmt.Errorf("blob of rank %d, %d bytes, is not what it sent", r, len(b))
+			return fmt.Errorf("blob of rank %d, %d bytes, differs from the sent one", r, len(b))
 		}
 	}
 	return nil
@@ -77,7 +77,7 @@ func TestRanksOfAJobGather(t *testing.T) {
 				}
 			})
 			if got := j.count(job.Joined); got != n {
-				t.Fatalf("%d ranks told the launcher that they had joined", got)
+				t.Fatalf("%d ranks reported to the launcher that they had joined", got)
 			}
 		})
 	}

@@ -201,7 +201,7 @@ func testView(t *testing.T, open opener) {
 	for r, b := range blocks {
 		for q := range all {
 			if b[q] != byte(q+1) || b[len(b)-1-q] != byte(q+1) {
-				t.Errorf("rank %d does not see what rank %d wrote", r, q)
+				t.Errorf("rank %d does not see the data of rank %d", r, q)
 			}
 		}
 	}

@@ -112,7 +112,7 @@ func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Str
 	for _, m := range [][]T{with, after} {
 		if around := append(slices.Clone(m[:guard]), m[guard+n:]...); !bytes.Equal(kernel.BytesOf(around),
 			kernel.BytesOf(fresh[:2*guard])) {
-			return nil, nil, st, fmt.Errorf("beside the tensor there is %v", around)
+			return nil, nil, st, fmt.Errorf("next to the tensor there is %v", around)
 		}
 	}
 	return with[guard : guard+n], after[guard : guard+n], st, nil
@@ -402,7 +402,7 @@ func TestDeviceCallStopped(t *testing.T) {
 			})
 			var of *cuda.Error
 			if !errors.As(err, &of) {
-				t.Errorf("%v does not wrap what the driver said", err)
+				t.Errorf("%v does not wrap the error of the driver", err)
 			}
 			return err
 		}},

@@ -148,7 +148,7 @@ func servePairs(t *testing.T, c, workers *collective.Comm, width, rows int) erro
 	got, s, err := AllReducePairs(t.Context(), c, in)
 	if err == nil && (!slices.Equal(got.Indices, want.Indices) || !slices.Equal(got.Values, want.Values) || rows > 1 &&
 		s.Servers == 0) {
-		err = fmt.Errorf("%d rows of %d: not the result of the dense form, or nobody served (%v)", rows, width, s)
+		err = fmt.Errorf("%d rows of %d: not the result of the dense form, or no rank served (%v)", rows, width, s)
 	}
 	return err
 }

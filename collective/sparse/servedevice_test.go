@@ -40,7 +40,7 @@ func TestServeDevice(t *testing.T) {
 				return err
 			}
 			if !bytes.Equal(kernel.BytesOf(got), kernel.BytesOf(want)) || st.Servers != 1 {
-				return fmt.Errorf("call %d: the result is wrong, or nobody served: %v", i, st)
+				return fmt.Errorf("call %d: the result is wrong, or no rank served: %v", i, st)
 			}
 			if err := x.Free(); err != nil {
 				return err

@@ -53,7 +53,7 @@ const (
 	NotATree    Reason = "not a tree"             // some rank's blocks reach no root, or there are several
 	WrongLinks  Reason = "wrong links"            // one is missing, or belongs to several
 	WrongDeal   Reason = "wrong deal"             // a block belongs to no tree, or to several, or shares are not kept
-	Stuck       Reason = "ranks wait for ever"    // chunks are left, or missing
+	Stuck       Reason = "ranks wait forever"    // chunks are left, or missing
 	Refused     Reason = "chunk that is refused"  // a rank refuses a chunk of another one
 	WrongResult Reason = "result that is not sum" // a rank has another result than the sum of all ranks, once each
 )
@@ -230,7 +230,7 @@ func (p *Plan) checkDeal(d dealer, grain int) *Error {
 		}
 		for b := range n {
 			if mine := d.Tree(b) == t; parts[t].Has(b) != mine {
-				return wrong(WrongDeal, t, -1, "block %d is dealt to tree %d; the parts say %v", b, d.Tree(b), parts[t].Has(b))
+				return wrong(WrongDeal, t, -1, "block %d is dealt to tree %d; the parts have %v", b, d.Tree(b), parts[t].Has(b))
 			}
 		}
 	}

@@ -161,7 +161,7 @@ var changes = []change{
 	{"two roots", func(p *Plan) { p.Trees[2].Parent[3] = -1 }, NotATree,
 		"tree 2: rank 3: not a tree: a second root besides rank 0"},
 	{"no root", func(p *Plan) { p.Trees[0].Parent[0] = 4 }, NotATree, "tree 0: not a tree: no root"},
-	{"a circle beside the root", func(p *Plan) { p.Trees[0].Parent[2] = 4 }, NotATree,
+	{"a circle apart from the root", func(p *Plan) { p.Trees[0].Parent[2] = 4 }, NotATree,
 		"rank 2: not a tree: its blocks do not come to root 0: they go round"},
 	{"its own parent", func(p *Plan) { p.Trees[1].Parent[4] = 4 }, NotATree, "rank 4: not a tree: its parent is rank 4"},
 	{"a parent that is no rank", func(p *Plan) { p.Trees[1].Parent[4] = 5 }, NotATree, "its parent is rank 5 of 5"},

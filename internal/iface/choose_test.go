@@ -54,7 +54,7 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 		if asked == 0 {
-			t.Errorf("%s asks nothing", path)
+			t.Errorf("%s has no cases", path)
 		}
 		if *rewrite {
 			if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
@@ -153,7 +153,7 @@ func TestEveryAddressIsOfferedOrLeftOut(t *testing.T) {
 		}
 		for _, a := range offered {
 			if !spec.Selects() && a.IP.IsLoopback() != offered[0].IP.IsLoopback() {
-				t.Fatalf("%v: the loopback beside others: %v", spec, offered)
+				t.Fatalf("%v: the loopback among others: %v", spec, offered)
 			}
 			if spec.excludes(a.Device, a.IP) || spec.Selects() && spec.place(a.Device, a.IP) < 0 {
 				t.Fatalf("%v is offered against %v", a, spec)

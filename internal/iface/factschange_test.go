@@ -49,12 +49,12 @@ func TestFactsChange(t *testing.T) {
 		}
 		if got := factsWith(t, "ip link set veth0 down",
 			"ip link set veth0 up"); got["eth0 changes of carrier"] == base["eth0 changes of carrier"] {
-			t.Errorf("nobody sees that the carrier was gone: %v", got)
+			t.Errorf("the loss of the carrier is not detected: %v", got)
 		}
 		alone(t, func() {
 			anew := factsWith(t, devices...)
 			if anew["network namespace"] == base["network namespace"] {
-				t.Errorf("a namespace made anew says %v, the first said %v", anew, base)
+				t.Errorf("a new namespace has %v, the first had %v", anew, base)
 			}
 			for name := range anew {
 				if strings.HasPrefix(name, "veth") || strings.HasPrefix(name, "lo") {

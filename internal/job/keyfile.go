@@ -16,7 +16,7 @@ func ReadKeyFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %04o, so that others may read or change it: chmod 600 it, and if somebody "+
+		return nil, fmt.Errorf("%s has mode %04o, so that others may read or change it: chmod 600 it, and if others "+
 			"could have read it, make a new one", path, mode)
 	}
 	return ParseKey(path, text)

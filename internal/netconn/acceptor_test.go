@@ -90,7 +90,7 @@ func (c *club) wantIn(t *testing.T) {
 		conn.SetReadDeadline(time.Now().Add(limit))
 		conn.Close()
 	case <-time.After(limit):
-		t.Fatal("nobody was let in")
+		t.Fatal("no connection was admitted")
 	}
 }
 

@@ -288,7 +288,7 @@ func FuzzAnswer(f *testing.F) {
 		_, tr, err := s.answerHello(&player{Reader: r}, func(*Hello) error { return nil })
 		if err == nil {
 			if err = tr.expectProof(r); err == nil {
-				t.Fatal("somebody without the key was let in")
+				t.Fatal("a peer without the key was admitted")
 			}
 		}
 		if read := len(b) - r.Len(); read > helloBytes+macBytes {
@@ -304,7 +304,7 @@ func FuzzAsk(f *testing.F) {
 	f.Add(make([]byte, 5))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, err := s.sendHello(&player{Reader: bytes.NewReader(b)}, helloOf(s, 1, 2, 0)); err == nil {
-			t.Fatal("somebody without the key was believed")
+			t.Fatal("a peer without the key was believed")
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestHeartbeat(t *testing.T) {
 		})
 		took := time.Since(begin) - time.Hour
 		if !silent || beats != 30 || took < 29*time.Second || took > 31*time.Second {
-			t.Errorf("silent %v after %d heartbeats, and %v beside the hour", silent, beats, took)
+			t.Errorf("silent %v after %d heartbeats, and %v apart from the hour", silent, beats, took)
 		}
 		ended := make(chan struct{})
 		close(ended)

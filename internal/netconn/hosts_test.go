@@ -230,7 +230,7 @@ func TestHostsThatAreCutOff(t *testing.T) {
 			"hint: does a firewall stand between?",
 		} {
 			if !strings.Contains(s, want) {
-				t.Errorf("rank %d does not say %s: %s", i, want, s)
+				t.Errorf("rank %d does not report %s: %s", i, want, s)
 			}
 		}
 	}

@@ -186,12 +186,12 @@ func TestChosenAddressesAreTold(t *testing.T) {
 			lines := strings.Split(logs[r].String(), "\n")
 			lines = lines[:len(lines)-1]
 			if want := 2 - r; verbose && len(lines) != want || !verbose && len(lines) != 0 {
-				t.Errorf("verbose %v: rank %d says %q", verbose, r, lines)
+				t.Errorf("verbose %v: rank %d reports %q", verbose, r, lines)
 			}
 			for _, line := range lines {
 				form := fmt.Sprintf(`level=INFO msg="treerun: rank %d \(127\.0\.[12]\.%d, lo on host %c\) <-> rank \d \(127\.0\.[12]\.\d:\d+, lo on host [bc]\), \d+\.\d\d\d ms"`, r, r+1, 'a'+r)
 				if !regexp.MustCompile(form).MatchString(line) {
-					t.Errorf("rank %d says\n%s\nwant\n%s", r, line, form)
+					t.Errorf("rank %d reports\n%s\nwant\n%s", r, line, form)
 				}
 			}
 		}

@@ -319,7 +319,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	for _, a := range at {
 		if c, err := net.Dial("tcp", a.String()); err == nil {
 			c.Close()
-			t.Errorf("somebody listens at %v still", a)
+			t.Errorf("a process still listens at %v", a)
 		}
 	}
 	defer silent.Close()

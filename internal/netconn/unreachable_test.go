@@ -33,7 +33,7 @@ func sameError(t *testing.T, errs []error) *UnreachableError {
 			first = e
 		}
 		if e.Error() != first.Error() {
-			t.Errorf("rank %d says\n%v\nrank 0 says\n%v", r, e, first)
+			t.Errorf("rank %d reports\n%v\nrank 0 reports\n%v", r, e, first)
 		}
 	}
 	return first
@@ -301,7 +301,7 @@ func TestAttemptsInPlainWords(t *testing.T) {
 	}
 	if u.AllFailedWith(ErrKey) || !(&UnreachedError{u.Attempts[2:]}).AllFailedWith(ErrKey) ||
 		(&UnreachedError{}).AllFailedWith(ErrKey) {
-		t.Error("what all addresses say")
+		t.Error("the common error of all addresses")
 	}
 	if !u.Answered() || (&UnreachedError{u.Attempts[:2]}).Answered() {
 		t.Error("who answered")

@@ -41,7 +41,7 @@ func whole(file string) error {
 	case err != nil:
 		return err
 	case len(data) != size || !bytes.Equal(data, letters(int(data[0]-'a'))):
-		return fmt.Errorf("%d bytes that nobody has stored", len(data))
+		return fmt.Errorf("%d bytes that were not stored", len(data))
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func TestRefuses(t *testing.T) {
 		{strings.Repeat(" ", 1001), "1001 bytes of JSON, want at most 1000"},
 	} {
 		if err := UnmarshalJSON([]byte(c.text), new(outer), limits); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want it to say %q", c.text, err, c.want)
+			t.Errorf("%s: %v, want it to contain %q", c.text, err, c.want)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func TestStallHoldsBack(t *testing.T) {
 	data := pattern(64 << 20)
 	near.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 	if n, err := near.Write(data); err == nil {
-		t.Errorf("all %d bytes found a place, though nobody reads", n)
+		t.Errorf("all %d bytes were accepted, though no process reads", n)
 	}
 	wantBytes(t, far, data[:3])
 	wantSilence(t, far)

@@ -31,7 +31,7 @@ func TestWith(t *testing.T) {
 			return nil
 		})
 		if got != want || !slices.Equal(limits, []time.Duration{3, 12, 48, 192}[:min(4, 1+want.logs)]) {
-			t.Errorf("needs %d: limits %v, told %+v, want %+v", enough, limits, got, want)
+			t.Errorf("needs %d: limits %v, output %+v, want %+v", enough, limits, got, want)
 		}
 	}
 }

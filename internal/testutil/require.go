@@ -52,7 +52,7 @@ func Need(t testing.TB, f Feature, missing error) {
 	case err != nil:
 		t.Fatal(err)
 	case slices.Contains(required, f):
-		t.Fatalf("this machine must have %q, says %s, and does not: %v", f, Variable, missing)
+		t.Fatalf("this machine must have %q according to %s, and does not: %v", f, Variable, missing)
 	default:
 		t.Skipf("this machine has no %q: %v", f, missing)
 	}

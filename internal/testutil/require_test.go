@@ -76,7 +76,7 @@ func TestNeed(t *testing.T) {
 			t.Errorf("%s=%q, missing %v: %q, want %q", Variable, c.list, c.missing, o.kind, c.want)
 		}
 		if c.list != "gpux" && c.missing != nil && !strings.Contains(o.text, missing.Error()) {
-			t.Errorf("%q does not tell the reason", o.text)
+			t.Errorf("%q does not contain the reason", o.text)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func TestRankFails(t *testing.T) {
 				}
 				for _, part := range c.want {
 					if !strings.Contains(errs[r].Error(), part) {
-						t.Errorf("rank %d: error %q does not say %q", r, errs[r], part)
+						t.Errorf("rank %d: error %q does not contain %q", r, errs[r], part)
 					}
 				}
 			}
@@ -370,7 +370,7 @@ func TestAddresses(t *testing.T) {
 	at, _ := sets[0][0].Offset(b)
 	seen, err := sets[0][1].View(0, at, len(b))
 	if err != nil || checkFill(seen, 7) != nil {
-		t.Errorf("what a peer sees: %v, %v", checkFill(seen, 7), err)
+		t.Errorf("state at a peer: %v, %v", checkFill(seen, 7), err)
 	}
 	if took := addresses(t) - before; took < 2*transport.HeapGrain || took > 16<<20 {
 		t.Errorf("a block takes %d bytes of addresses, want two parts of %d", took, transport.HeapGrain)

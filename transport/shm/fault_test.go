@@ -17,7 +17,7 @@ func TestTrafficBetweenProcesses(t *testing.T) {
 			f := start(t, "traffic", arg)
 			for r := range 2 {
 				if got := f.hear(r); got != "done" {
-					t.Errorf("rank %d says %q", r, got)
+					t.Errorf("rank %d reports %q", r, got)
 				}
 			}
 			for r := range 2 {
@@ -39,15 +39,15 @@ func ended(r string) string {
 func TestKilledWhileHolding(t *testing.T) {
 	f := start(t, "hold", "4")
 	if got := f.hear(1); got != "holding" {
-		t.Fatalf("rank 1 says %q", got)
+		t.Fatalf("rank 1 reports %q", got)
 	}
 	if got := f.hear(0); got != "chunk 7 of 100 bytes" {
-		t.Fatalf("rank 0 says %q", got)
+		t.Fatalf("rank 0 reports %q", got)
 	}
 	f.kill(1, 3)
 	for _, r := range []int{0, 2, 3} {
 		if got := f.hear(r); got != ended("1") {
-			t.Errorf("rank %d says %q", r, got)
+			t.Errorf("rank %d reports %q", r, got)
 		}
 		f.wait(r)
 	}
@@ -70,7 +70,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				continue
 			}
 			if got := f.hear(r); got != ended(strconv.Itoa(victim)) {
-				t.Errorf("rank %d of %d says %q after rank %d was killed", r, size, got, victim)
+				t.Errorf("rank %d of %d reports %q after rank %d was killed", r, size, got, victim)
 			}
 			f.wait(r)
 		}
@@ -84,7 +84,7 @@ func TestLeaderKilled(t *testing.T) {
 	f.kill(0, 2)
 	for _, r := range []int{1, 2} {
 		if got := f.hear(r); got != ended("0") {
-			t.Errorf("rank %d says %q", r, got)
+			t.Errorf("rank %d reports %q", r, got)
 		}
 		f.wait(r)
 	}
@@ -95,7 +95,7 @@ func TestNothingLeft(t *testing.T) {
 	f := start(t, "nothing", "3")
 	for r := range f.procs {
 		if got := f.hear(r); got != "connected" {
-			t.Fatalf("rank %d says %q", r, got)
+			t.Fatalf("rank %d reports %q", r, got)
 		}
 	}
 	if socketExists(t, f.address) {

@@ -200,7 +200,7 @@ func TestSharedMemoryIsTheHosts(t *testing.T) {
 		t.Fatalf("rank 1 looks at rank 0's block: %v, %v", ok, err)
 	}
 	if b[3] = 5; seen[3] != 5 {
-		t.Error("rank 1 does not see what rank 0 writes")
+		t.Error("rank 1 does not see the data of rank 0")
 	}
 	if _, err := all[2].View(0, at, len(b)); err == nil {
 		t.Error("rank 2, on another host, sees rank 0's memory")
@@ -293,7 +293,7 @@ func TestOwnMemoryOfLocalRanks(t *testing.T) {
 		t.Errorf("%d bytes of %d, header %+v, %v, %v", len(b), len(own), got, ok, err)
 	}
 	if end.Release(); !s.Returned() {
-		t.Error("what was lent has not come back")
+		t.Error("lent memory has not come back")
 	}
 	for _, e := range all {
 		if err := e.Close(); err != nil {

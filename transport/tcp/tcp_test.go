@@ -139,7 +139,7 @@ func TestTell(t *testing.T) {
 			all[0].(*Endpoint).bell.progress() // as an owner does that waits for something
 			all[1].(*Endpoint).bell.progress()
 			if time.Since(begin) > testutil.Limit {
-				t.Fatalf("rank 1 does not hear of call %d", i+1)
+				t.Fatalf("rank 1 receives no call %d", i+1)
 			}
 			time.Sleep(100 * time.Microsecond)
 		}

@@ -211,7 +211,7 @@ func TestKillAndStop(t *testing.T) {
 		t.Errorf("killed host: %v", there.ProcessState)
 	}
 	if got := run(t, h, 1, "hostname"); got != "h1" {
-		t.Errorf("a killed host says %q", got)
+		t.Errorf("a killed host returns %q", got)
 	}
 	if got := dial(t, h, 1, "h0:4000"); got != "h0" {
 		t.Errorf("the other host: %q", got)

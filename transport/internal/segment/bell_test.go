@@ -118,7 +118,7 @@ func awaitRing(t *testing.T, bell *BellWord) {
 			if limit.IsZero() {
 				limit = time.Now().Add(time.Minute)
 			} else if time.Now().After(limit) {
-				t.Fatal("a wake was lost: the chunk came after the poll, and nobody rang")
+				t.Fatal("a wake was lost: the chunk came after the poll, and the bell was not rung")
 			}
 		}
 	}

@@ -190,7 +190,7 @@ func TestNoHelp(t *testing.T) {
 	c.reading = nil
 	_, _ = pass(t, s, r, helpFrom)
 	if ok, err := s.Help(true); ok || err != nil || c.written != 0 {
-		t.Errorf("helped with what is back: %v, %v", ok, err)
+		t.Errorf("helped with a returned payload: %v, %v", ok, err)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestCancelReceive(t *testing.T) {
 		}
 		b, ok, err := r.TryPeekInto(&call.Header{}, came)
 		if leaves != errors.Is(err, transport.ErrClosed) || ok == leaves || ok && !bytes.Equal(b, sent) {
-			t.Errorf("closed: %v, received anew: %v, %v", leaves, ok, err)
+			t.Errorf("closed: %v, received again: %v, %v", leaves, ok, err)
 		}
 	}
 }
@@ -369,11 +369,11 @@ func TestAbandoned(t *testing.T) {
 		select {
 		case <-freed:
 			if !ended {
-				t.Error("what the sender writes to may be somebody else's")
+				t.Error("memory that the sender writes to may be in use elsewhere")
 			}
 		case <-time.After(map[bool]time.Duration{true: time.Minute, false: 200 * time.Millisecond}[ended]):
 			if ended {
-				t.Error("what nobody writes to is kept")
+				t.Error("memory that no rank writes to is kept")
 			}
 		}
 	}

@@ -176,10 +176,10 @@ func TestFullUnionIsOneRun(t *testing.T) {
 	for v := 1; v < 3; v++ {
 		c := all[v]
 		if over := c.SentBytes - 800*4; c.SentBlocks != 200 || over != c.SentChunks*(HeaderBytes+RunBytes) {
-			t.Errorf("rank %d: %+v, %d bytes beside the blocks", v, c, over)
+			t.Errorf("rank %d: %+v, %d bytes in addition to the blocks", v, c, over)
 		}
 		if over := c.ReceivedBytes - 800*4; c.ReceivedBlocks != 200 || over != c.ReceivedChunks*(HeaderBytes+RunBytes) {
-			t.Errorf("rank %d: %+v, %d bytes beside the blocks", v, c, over)
+			t.Errorf("rank %d: %+v, %d bytes in addition to the blocks", v, c, over)
 		}
 	}
 }

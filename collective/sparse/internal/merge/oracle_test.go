@@ -172,7 +172,7 @@ func drive(tb testing.TB, r *rand.Rand, trees ...*tree) {
 			for _, t := range trees {
 				for v := range t.nodes {
 					if len(t.up[v])+len(t.down[v]) > 0 {
-						tb.Fatalf("rank %d: %d chunks up and %d down that nobody took", v, len(t.up[v]), len(t.down[v]))
+						tb.Fatalf("rank %d: %d chunks up and %d down that were not received", v, len(t.up[v]), len(t.down[v]))
 					}
 				}
 			}
