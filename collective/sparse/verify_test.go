@@ -53,7 +53,7 @@ const (
 	NotATree    Reason = "not a tree"             // some rank's blocks reach no root, or there are several
 	WrongLinks  Reason = "wrong links"            // one is missing, or belongs to several
 	WrongDeal   Reason = "wrong deal"             // a block belongs to no tree, or to several, or shares are not kept
-	Stuck       Reason = "ranks wait forever"    // chunks are left, or missing
+	Stuck       Reason = "ranks wait forever"     // chunks are left, or missing
 	Refused     Reason = "chunk that is refused"  // a rank refuses a chunk of another one
 	WrongResult Reason = "result that is not sum" // a rank has another result than the sum of all ranks, once each
 )

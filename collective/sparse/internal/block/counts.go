@@ -5,8 +5,6 @@ type Counts struct {
 	SentChunks, SentBlocks, SentBytes             int
 	ReceivedChunks, ReceivedBlocks, ReceivedBytes int // bytes: whole chunks
 	Union                                         int // blocks of the result
-	// blocks that were not sent down, because their only source was there
-	Kept int
 }
 
 // Add adds d to c.
@@ -18,5 +16,4 @@ func (c *Counts) Add(d Counts) {
 	c.ReceivedBlocks += d.ReceivedBlocks
 	c.ReceivedBytes += d.ReceivedBytes
 	c.Union += d.Union
-	c.Kept += d.Kept
 }

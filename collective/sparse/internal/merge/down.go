@@ -127,11 +127,10 @@ func (n *Node) ToChild(child int, window []byte) int {
 		return 0
 	}
 	w := n.writer(window)
-	next, kept := n.compose(&w, o, n.log, n.promise, 1+child)
+	next := n.compose(&w, o, n.log, n.promise, 1+child)
 	size := n.send(&w, next)
 	if size > 0 {
 		o.ended = next == infinity
-		n.counts.Kept += kept
 	}
 	return size
 }

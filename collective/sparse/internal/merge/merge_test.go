@@ -141,8 +141,8 @@ func TestWhatAnEdgeCarries(t *testing.T) {
 		}
 	})
 	for v, want := range []block.Counts{
-		{SentBlocks: 5, ReceivedBlocks: 15, Union: 20, Kept: 15},          // all of rank 1's blocks are final there
-		{SentBlocks: 15 + 15, ReceivedBlocks: 10 + 5, Union: 20, Kept: 5}, // 0 to 4 are only rank 2's
+		{SentBlocks: 5, ReceivedBlocks: 15, Union: 20},           // all of rank 1's blocks are final there
+		{SentBlocks: 15 + 15, ReceivedBlocks: 10 + 5, Union: 20}, // 0 to 4 are only rank 2's
 		{SentBlocks: 10, ReceivedBlocks: 15, Union: 20},
 	} {
 		got := all[v]
@@ -164,7 +164,7 @@ func TestOnlyOwnerGetsNothingBack(t *testing.T) {
 			}
 		}
 	})
-	if root := all[0]; root.SentBlocks != 3*20 || root.Kept != 3*10 || root.ReceivedBlocks != 30 {
+	if root := all[0]; root.SentBlocks != 3*20 || root.ReceivedBlocks != 30 {
 		t.Errorf("the root: %+v", root)
 	}
 }

@@ -297,7 +297,7 @@ func (n *Node) Up(window []byte) int {
 		}
 		next = own.at
 	} else {
-		next, _ = n.compose(&w, &n.up, n.merged, n.nextBlock(), toParent)
+		next = n.compose(&w, &n.up, n.merged, n.nextBlock(), toParent)
 	}
 	size := n.send(&w, next)
 	if size > 0 {
@@ -313,22 +313,18 @@ func (n *Node) writer(window []byte) writer {
 	return writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
 }
 
-// compose writes the part of a log that fits. It returns the block that follows, end if that is not in the log, and the
-// number of kept blocks.
-func (n *Node) compose(w *writer, o *outlet, log []result, end, to int) (next, kept int) {
+// compose writes the part of a log that fits, and returns the block that follows, end if that is not in the log.
+func (n *Node) compose(w *writer, o *outlet, log []result, end, to int) (next int) {
 	for e := o.pending(log); e.n > 0; e = o.pending(log) {
 		keep := to > 0 && int(e.sole) == to
 		k := w.room(e.first, e.n, keep)
 		if k == 0 {
-			return e.first, kept
+			return e.first
 		}
 		w.add(e.first, k, n.job.Recv, keep)
 		o.off += k
-		if keep {
-			kept += k
-		}
 	}
-	return end, kept
+	return end
 }
 
 // send finishes a chunk, if there is anything in it, and counts it.
