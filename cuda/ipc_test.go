@@ -178,9 +178,9 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 			// of an allocation in the place of this one, with the driver's handle of this one
 			later := h
 			later[handleBytes]++
-			if said := p.ask(t, "again %s", hex.EncodeToString(later[:])); !strings.Contains(said,
+			if answer := p.ask(t, "again %s", hex.EncodeToString(later[:])); !strings.Contains(answer,
 				"was freed there: close that first") {
-				t.Errorf("another allocation with the same handle: %s", said)
+				t.Errorf("another allocation with the same handle: %s", answer)
 			}
 			want(t, p.ask(t, "export"), "true")
 			want(t, p.ask(t, "close"), "0 0")

@@ -50,7 +50,7 @@ func TestEveryKernelIsThere(t *testing.T) {
 	for _, file := range files {
 		for name := range bodies(t, file) {
 			if !slices.Contains(want[file], name) {
-				t.Errorf("%s has %s, which nobody asks for", file, name)
+				t.Errorf("%s has %s, which no type needs", file, name)
 			}
 		}
 	}

@@ -23,15 +23,15 @@ func (w *apart) HostOf(r int) int { return w.hosts[r] }
 func onHosts(t *testing.T, hosts, devices []int) ([]HostResult, error) {
 	t.Helper()
 	results, err := Measure(t.Context(), &apart{member, hosts}, deviceAt(t, devices[member.Rank()]), Options{})
-	said := "failed"
+	text := "failed"
 	if err == nil {
 		data, err := json.Marshal(results)
 		if err != nil {
 			t.Fatal(err)
 		}
-		said = string(data)
+		text = string(data)
 	}
-	allSay(t, said)
+	allAgree(t, text)
 	return results, err
 }
 

@@ -85,12 +85,12 @@ func (m *meter) turn(number uint64, peer int) (*gpu.Finding, error) {
 		if t.Hung {
 			hung = t.Fault
 		}
-		said, err := swap(m, hung, err)
+		faults, err := swap(m, hung, err)
 		if err != nil {
 			return nil, errors.Join(err, t.close())
 		}
 		if peer >= 0 && t.Fault == "" {
-			t.Fault = said[peer]
+			t.Fault = faults[peer]
 		}
 	}
 	if peer < 0 {

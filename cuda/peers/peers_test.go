@@ -46,10 +46,10 @@ func measureOn(t *testing.T, o Options, devices ...int) (*HostResult, error) {
 	t.Helper()
 	r, err := Measure(t.Context(), member, deviceAt(t, devices[member.Rank()]), o)
 	if err != nil {
-		allSay(t, "failed")
+		allAgree(t, "failed")
 		return nil, err
 	}
-	allSay(t, text(t, r[0].Graph))
+	allAgree(t, text(t, r[0].Graph))
 	return &r[0], nil
 }
 
@@ -62,16 +62,16 @@ func deviceAt(t *testing.T, i int) *cuda.Device {
 	return list[i]
 }
 
-// allSay fails the test where the ranks do not pass the same text.
-func allSay(t *testing.T, said string) {
+// allAgree fails the test where the ranks do not pass the same text.
+func allAgree(t *testing.T, text string) {
 	t.Helper()
-	all, err := member.AllGather(t.Context(), []byte(said))
+	all, err := member.AllGather(t.Context(), []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for r, other := range all {
-		if string(other) != said {
-			t.Fatalf("rank %d has %s\nrank %d has %s", member.Rank(), said, r, other)
+		if string(other) != text {
+			t.Fatalf("rank %d has %s\nrank %d has %s", member.Rank(), text, r, other)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestPush(t *testing.T) {
 				t.Errorf("link %+v of %+v, want %s", l, f, want)
 			}
 			if lines := r.PCIeLines(); len(lines) != 1 || !strings.Contains(lines[0], "("+want+"): pull ") {
-				t.Errorf("told: %q", lines)
+				t.Errorf("lines: %q", lines)
 			}
 			again, err := measureOn(t, Options{Cache: cache}, 0, 1)
 			if err != nil || !again.Kept || again.Graph.Links[0].Kind != want || len(again.PCIeLines()) != 0 {

@@ -77,9 +77,9 @@ type NVLink struct {
 // InferSwitches takes NVLinks for ones to NVSwitches where NVML reports nothing of their ends, as in virtual machines,
 // and where that is so on all GPUs.
 func (m *Machine) InferSwitches() {
-	told := func(l NVLink) bool { return l.Switch || l.Remote != "" && !strings.HasPrefix(l.Remote, "ffff") }
+	reported := func(l NVLink) bool { return l.Switch || l.Remote != "" && !strings.HasPrefix(l.Remote, "ffff") }
 	for i := range m.GPUs {
-		if all := m.GPUs[i].NVLinks; slices.ContainsFunc(all, told) || !slices.Equal(all, m.GPUs[0].NVLinks) {
+		if all := m.GPUs[i].NVLinks; slices.ContainsFunc(all, reported) || !slices.Equal(all, m.GPUs[0].NVLinks) {
 			return
 		}
 	}

@@ -166,10 +166,10 @@ func TestAbortWhileOthersRun(t *testing.T) {
 // TestEndpointFault: a rank on another host reports a fault.
 func TestEndpointFault(t *testing.T) {
 	const n = 4
-	told := make(chan error, n)
+	reported := make(chan error, n)
 	plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
 	m := start(t, plans, how{slots: 2, slotBytes: 4096, hosts: func(r int) int { return r / 2 },
-		failed: func(_ int, err error) { told <- err }})
+		failed: func(_ int, err error) { reported <- err }})
 	var enqueued sync.WaitGroup
 	enqueued.Add(n - 1)
 	go func() {
@@ -199,8 +199,8 @@ func TestEndpointFault(t *testing.T) {
 		return m.drained(s)
 	})
 	fault := new(EndpointFault)
-	if err := <-told; !errors.As(err, &fault) && !errors.Is(err, ErrAborted) {
-		t.Errorf("told of %v", err)
+	if err := <-reported; !errors.As(err, &fault) && !errors.Is(err, ErrAborted) {
+		t.Errorf("reported %v", err)
 	}
 	for r := range 2 {
 		if err := m.groups[r].Err(); !errors.As(err, &fault) && !errors.Is(err, ErrAborted) {

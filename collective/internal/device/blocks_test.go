@@ -27,7 +27,7 @@ func (l *launches) Run(s *cuda.Stream, w *kernel.Work, parts []kernels.Part) err
 	defer l.mu.Unlock()
 	for _, p := range parts {
 		if want := farthest(&l.g.cfg, l.g.links.pinned, slices.Concat(p.To, p.From)); p.Where != want {
-			l.t.Errorf("rank %d: a part that touches memory %d says %d", l.g.rank, want, p.Where)
+			l.t.Errorf("rank %d: a part that touches memory %d is marked %d", l.g.rank, want, p.Where)
 		}
 		l.seen[p.Where]++
 	}

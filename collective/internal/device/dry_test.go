@@ -63,7 +63,7 @@ func (d *dry) at(a cuda.Addr, n int64) []byte {
 		i--
 	}
 	if i < 0 {
-		panic(fmt.Sprintf("address %#x is nobody's", a))
+		panic(fmt.Sprintf("no memory at address %#x", a))
 	}
 	from := int64(a - d.bases[i])
 	return d.memory[d.bases[i]][from : from+n : from+n]

@@ -48,7 +48,7 @@ func (j Job) needs(t testing.TB) {
 	}
 	fault := func(e string) bool { return !strings.HasPrefix(e, "TREERUN_FAKE_GPU_JITTER=") }
 	if len(j.Hosts) > 1 || slices.ContainsFunc(j.Env, fault) {
-		testutil.Need(t, testutil.Compilers, errors.New("the GPUs are real ones, which do not fail when they are told to"))
+		testutil.Need(t, testutil.Compilers, errors.New("the GPUs are real ones, which do not fail on request"))
 	}
 }
 
@@ -73,8 +73,8 @@ func Kill(t testing.TB, rank int, call func(k int) error, check func(err error) 
 	}
 	at, err := strconv.ParseInt(string(text), 10, 64)
 	late := time.Since(time.Unix(0, at))
-	if t.Attr(fmt.Sprint("rank-", rank, "-heard-after"), fmt.Sprint(late.Milliseconds(), " ms")); late > time.Minute {
-		t.Errorf("rank %d heard of it late", rank)
+	if t.Attr(fmt.Sprint("rank-", rank, "-informed-after"), fmt.Sprint(late.Milliseconds(), " ms")); late > time.Minute {
+		t.Errorf("rank %d received the error late", rank)
 	}
 	return err
 }

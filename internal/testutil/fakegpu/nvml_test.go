@@ -59,7 +59,7 @@ func compareLinks(t *testing.T, g *topo.Graph, out string) {
 		}
 	}
 	if peers != g.Ranks*(g.Ranks-1)/2 {
-		t.Errorf("NVML told of %d pairs of %d GPUs", peers, g.Ranks)
+		t.Errorf("NVML reports %d pairs of %d GPUs", peers, g.Ranks)
 	}
 	for _, l := range g.Links {
 		got := min(direct.At(l.A, l.B), direct.At(l.B, l.A))
