@@ -129,3 +129,26 @@ func TestFinal(t *testing.T) {
 		t.Errorf("%d steps of rank 1 store in Out, want 2:\n%v", stores, p)
 	}
 }
+
+func TestOnlyMoves(t *testing.T) {
+	direct := func(kind Kind) *Plan {
+		p, err := Direct(kind, 3, 0, Single)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	passing := &Plan{Name: "by hand", Kind: Broadcast, Size: 3, Root: 0, Lanes: lanes(
+		track(0, snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0), snd(Out, 2)), track(2, rcv(Out, 1)))}
+	for _, c := range []struct {
+		p            *Plan
+		only, passes bool
+	}{
+		{direct(Broadcast), true, false}, {direct(Gather), true, false}, {direct(AllToAll), true, true},
+		{direct(AllReduce), false, false}, {passing, false, false},
+	} {
+		if only, passes := c.p.OnlyMoves(); only != c.only || passes != c.passes {
+			t.Errorf("%v %s: %t, %t, want %t, %t", c.p.Kind, c.p.Name, only, passes, c.only, c.passes)
+		}
+	}
+}
