@@ -104,7 +104,7 @@ func (c call) String() string {
 
 // compare checks that all ranks that do not serve made the same call, and reports this as ok. If not, it returns the
 // rank at fault, the lowest of those whose call the fewest ranks made, and the text of the error.
-func compare(all []hello) (odd int, words string, ok bool) {
+func compare(all []hello) (culprit int, words string, ok bool) {
 	agree := make(map[call]int) // number of ranks that make the call
 	var workers []int
 	for r := range all {
@@ -123,9 +123,9 @@ func compare(all []hello) (odd int, words string, ok bool) {
 		return -1, "", true
 	}
 	fewest := slices.MinFunc(others, byAgreement)
-	if odd = fewest; byAgreement(fewest, most) == 0 {
-		odd = -1 // the others might as well be at fault
+	if culprit = fewest; byAgreement(fewest, most) == 0 {
+		culprit = -1 // the others might as well be at fault
 	}
-	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest, all[fewest].Call, most,
+	return culprit, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest, all[fewest].Call, most,
 		all[most].Call), false
 }

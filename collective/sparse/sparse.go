@@ -194,8 +194,8 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 			return nil, r.state.broken(r.name, fmt.Errorf("from rank %d: %w", q, err))
 		}
 	}
-	if odd, words, ok := compare(all); !ok {
-		return nil, r.state.c.Fault(transport.Fault{Kind: transport.FaultMismatch, Rank: odd, Text: words},
+	if culprit, words, ok := compare(all); !ok {
+		return nil, r.state.c.Fault(transport.Fault{Kind: transport.FaultMismatch, Rank: culprit, Text: words},
 			r.name)
 	}
 	var servers []int

@@ -121,19 +121,19 @@ func queryKernel() (carriers map[int]string, queues map[int][]byte) {
 	}
 	for _, m := range dump(unix.RTM_GETQDISC, make([]byte, sizeofTcMsg)) {
 		attrs := attributes(m[sizeofTcMsg:])
-		told, kind := attrs[tcaKind], strings.TrimRight(string(attrs[tcaKind]), "\x00")
+		attr, kind := attrs[tcaKind], strings.TrimRight(string(attrs[tcaKind]), "\x00")
 		if slices.Contains(shaping, kind) {
-			told = slices.Concat(told, attrs[tcaOptions])
+			attr = slices.Concat(attr, attrs[tcaOptions])
 		}
 		if slices.Contains(classes, kind) {
 			of := make([]byte, sizeofTcMsg)
 			copy(of[4:8], m[4:8]) // its device
 			copy(of[12:16], m[8:12])
 			for _, class := range dump(unix.RTM_GETTCLASS, of) {
-				told = slices.Concat(told, class[8:16], attributes(class[sizeofTcMsg:])[tcaOptions]) // with their numbers
+				attr = slices.Concat(attr, class[8:16], attributes(class[sizeofTcMsg:])[tcaOptions]) // with their numbers
 			}
 		}
-		queues[indexIn(m)] = append(queues[indexIn(m)], told...)
+		queues[indexIn(m)] = append(queues[indexIn(m)], attr...)
 	}
 	return carriers, queues
 }

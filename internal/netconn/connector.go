@@ -131,7 +131,7 @@ func (m *Mesh) dialAll(ctx context.Context) Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.cfg.Timeout, errTimeUp)
 	defer cancel()
 	var all sync.WaitGroup
-	var told Report
+	var report Report
 	for peer := m.cfg.Rank + 1; peer < m.cfg.Size; peer++ {
 		if !m.mayConnect(peer) || !m.isFirst(peer) {
 			continue
@@ -141,14 +141,14 @@ func (m *Mesh) dialAll(ctx context.Context) Report {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if failed != nil {
-				told.Add(m.cfg.Rank, peer, m.cfg.HostOf, failed)
+				report.Add(m.cfg.Rank, peer, m.cfg.HostOf, failed)
 				return
 			}
 			m.conns[peer] = c
 		})
 	}
 	all.Wait()
-	return told
+	return report
 }
 
 // logConnected logs, on the dialing side, the addresses by which two ranks are connected, and the round-trip time

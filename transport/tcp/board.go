@@ -43,16 +43,16 @@ type board struct {
 
 // store stores the body of a status frame of rank r.
 func (b *board) store(r int, body []byte) error {
-	told, err := decodeStatus(body)
+	reported, err := decodeStatus(body)
 	if err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now, before := told.latest().Seq, b.calls[r].latest().Seq; now < before {
+	if now, before := reported.latest().Seq, b.calls[r].latest().Seq; now < before {
 		return fmt.Errorf("%w: status of call %d after call %d", transport.ErrCorrupt, now, before)
 	}
-	b.calls[r] = told
+	b.calls[r] = reported
 	return nil
 }
 

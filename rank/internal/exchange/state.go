@@ -41,9 +41,9 @@ func (s *state) record(f *frame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, left := s.left[f.rank]
-	_, told := s.pairs[f.rank]
+	_, known := s.pairs[f.rank]
 	switch {
-	case f.kind == pairsFrame && !told:
+	case f.kind == pairsFrame && !known:
 		s.pairs[f.rank] = f.text
 	case f.kind == leftFrame && !left:
 		s.left[f.rank] = f.number

@@ -101,9 +101,9 @@ func (p *Pool) Poll() (moved bool, err error) {
 	if moved, err = p.lend(); err != nil {
 		return moved, err
 	}
-	heard, err := p.receive()
+	received, err := p.receive()
 	if err != nil || p.sent < len(p.peers) || p.received < len(p.peers) {
-		return moved || heard, err
+		return moved || received, err
 	}
 	if p.step == stepPart {
 		return true, p.add()
