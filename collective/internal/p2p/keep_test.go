@@ -120,3 +120,23 @@ func TestMemoryIsCounted(t *testing.T) {
 		t.Errorf("when all are received, the receiver counts %d bytes", box.held)
 	}
 }
+
+// TestUndelivered: a rank that closes learns of the first message that it has kept for a rank that has closed.
+func TestUndelivered(t *testing.T) {
+	from, to := pair(t, 1<<30)
+	for tag := range 2 {
+		p := message(1, tag, 1000, make([]byte, 4000))
+		if start(t, from, p, true); !from.Keep(p) {
+			t.Fatalf("message %d is not kept", tag)
+		}
+	}
+	to.ep.Close()
+	for i := 0; from.Keeps() && i < 1000; i++ {
+		if _, err := from.Poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if src, dst, id, found := from.Unreceived(); !found || src != 0 || dst != 1 || id.Tag != 0 || id.Count != 1000 {
+		t.Errorf("found %v: %v from rank %d to rank %d", found, id, src, dst)
+	}
+}
