@@ -54,6 +54,22 @@ func TestLeaders(t *testing.T) {
 	}
 }
 
+// The name of an exchange of leaders says how they exchange, and that each rank is one.
+func TestLeadersNames(t *testing.T) {
+	for _, c := range []struct {
+		hosts [][]int
+		x     Exchange
+		want  string
+	}{
+		{spread(4, 2), Everybody, "leaders(2)"}, {spread(4, 2), Doubling, "leaders(2) doubling"},
+		{spread(4, 4), Everybody, "flat"}, {spread(4, 4), Doubling, "leaders(4) doubling"},
+	} {
+		if p, err := Leaders(AllReduce, c.hosts, c.x); err != nil || p.Name != c.want {
+			t.Errorf("%d hosts, exchange %d: %v, %v, want %q", len(c.hosts), c.x, p, err, c.want)
+		}
+	}
+}
+
 // Leaders refuses invalid arguments.
 func TestLeadersRefuse(t *testing.T) {
 	for _, c := range []struct {

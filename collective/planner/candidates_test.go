@@ -303,3 +303,14 @@ func TestChainOnManyRanks(t *testing.T) {
 		t.Errorf("%s is chosen of %v, %v, want chain", c.Chosen.Name(), list, err)
 	}
 }
+
+// TestQuickest: the quickest channel depends on the size of the message, and of equal ones it is the first.
+func TestQuickest(t *testing.T) {
+	c := Candidate{Channels: []Channel{{LatencyUs: 4, Alone: 10}, {LatencyUs: 3, Alone: 5}, {LatencyUs: 3, Alone: 5},
+		{LatencyUs: 4, Alone: 9}}}
+	for bytes, want := range map[float64]int{8: 1, 9e3: 1, 11e3: 0, 1e6: 0} {
+		if got := c.quickest(bytes); got != want {
+			t.Errorf("%g bytes: channel %d, want %d", bytes, got, want)
+		}
+	}
+}

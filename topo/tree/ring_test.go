@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -207,6 +208,37 @@ func TestRingSmall(t *testing.T) {
 	}
 	if k5, _, err := Rings(topo.UniformGraph(5), 9); err != nil || len(k5) != 2 {
 		t.Errorf("rings of five ranks: %v, %v, want two", k5, err)
+	}
+}
+
+// TestExchangeUntilNothingHelps: no part of an order can be turned round for less once walker.exchange has ended.
+func TestExchangeUntilNothingHelps(t *testing.T) {
+	for seed := range uint64(30) {
+		const n = 9
+		rng := rand.New(rand.NewPCG(seed, 1))
+		g := topo.UniformGraph(n)
+		for i := range g.Links {
+			g.Links[i].GBytesPerSecond = 10 + 90*rng.Float64()
+		}
+		w := &walker{g: newNet(g), quickest: 100}
+		order := rng.Perm(n)
+		cost := func() (sum float64) {
+			for i, v := range order[1:] {
+				sum += w.price(order[i], v)
+			}
+			return sum
+		}
+		w.exchange(order)
+		least := cost()
+		for i := 1; i < len(order); i++ {
+			for j := i + 1; j < len(order); j++ {
+				slices.Reverse(order[i : j+1])
+				if c := cost(); c < least*(1-1e-6) {
+					t.Errorf("seed %d: turning %d to %d round costs %g, not %g", seed, i, j, c, least)
+				}
+				slices.Reverse(order[i : j+1])
+			}
+		}
 	}
 }
 
