@@ -39,11 +39,8 @@ func (s *setup) hello(refused error) (h hello, early *Plans) {
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	} else if known := h.Host.Found; known != nil && OneHost(s.hosts) {
-		var err error // it comes again later, and is reported then
-		early, err = newPlans(known.Graph(), 0, s.machine(s.config.Cores, s.hosts), s.config.Planning)
-		if err == nil {
-			h.Decision, _ = early.Planner.Decide(early.firstKinds())
-		}
+		early = newPlans(known.Graph(), 0, s.machine(s.config.Cores, s.hosts), s.config.Planning)
+		h.Decision, _ = early.decide(early.firstKinds()) // an error comes again later, and is reported then
 	}
 	return h, early
 }

@@ -17,7 +17,8 @@ import (
 
 // Plans is a communicator's Planner, and the programs that its plans become.
 type Plans struct {
-	Planner    *planner.Planner
+	Planner    *planner.Planner // nil where there is none, for the reason err
+	err        error
 	graph      *topo.Graph
 	rank, size int
 	Messages   int // the lane of messages between ranks, -1 without one
@@ -27,26 +28,36 @@ type Plans struct {
 // firstKinds are the collectives for which rank 0 chooses when a communicator is made: some where
 // ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
 func (p *Plans) firstKinds() []plan.Kind {
-	if !p.Planner.Site.Oversubscribed() {
+	if p.err != nil || !p.Planner.Site.Oversubscribed() {
 		return nil
 	}
 	return []plan.Kind{plan.AllReduce, plan.Barrier}
 }
 
-// newPlans makes the plans of a rank, of which nothing is decided yet. An error is the same on all ranks.
-func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) (p *Plans, err error) {
-	p = &Plans{graph: g, rank: rank, size: g.Ranks, Messages: -1}
-	if p.Planner, err = planner.New(g, m, o); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
-	}
-	if p.Planner.Site.HasPairs() {
+// newPlans makes the plans of a rank, of which nothing is decided yet.
+func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Plans {
+	p := &Plans{graph: g, rank: rank, size: g.Ranks, Messages: -1}
+	if p.Planner, p.err = planner.New(g, m, o); p.err != nil {
+		p.err = fmt.Errorf("%w: %w", ErrArgument, p.err)
+	} else if p.Planner.Site.HasPairs() {
 		p.Messages = messageLane
 	}
-	return p, nil
+	return p
+}
+
+// decide decides for all ranks, for the given kinds.
+func (p *Plans) decide(kinds []plan.Kind) (*planner.Decision, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.Planner.Decide(kinds)
 }
 
 // follow takes over rank 0's decision.
 func (p *Plans) follow(d *planner.Decision) error {
+	if p.err != nil {
+		return p.err
+	}
 	if err := p.Planner.Follow(d); err != nil {
 		return fmt.Errorf("rank 0's decision: %w", err)
 	}
@@ -129,10 +140,7 @@ func (p *Plans) Summary(kind plan.Kind) string {
 // PlanTogether lets rank 0 of w plan and gives all ranks the outcome, for kinds whose plans they all need at once.
 func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
 	kinds []plan.Kind) (*Plans, error) {
-	p, err := newPlans(g, w.Rank(), m, o)
-	if err != nil {
-		return nil, err
-	}
+	p := newPlans(g, w.Rank(), m, o)
 	return p, p.decideTogether(ctx, w.AllGather, kinds)
 }
 
@@ -141,9 +149,9 @@ func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine
 // calls run by them.
 func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Kind) error {
 	var mine *planner.Decision
-	var err error
+	err := p.err
 	if p.rank == 0 {
-		mine, err = p.Planner.Decide(kinds)
+		mine, err = p.decide(kinds)
 	}
 	all, failed := agree.Exchange(ctx, g, p.size, nil, mine, err)
 	switch {

@@ -173,36 +173,36 @@ func (s *setup) run(name string, refused error) (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.planAndConnect(a, early)
+	p, l, err := s.planAndConnect(a, early)
 	if err != nil {
 		return nil, err
 	}
 	measured := s.measuring()
-	gain, err := s.lendGain(p.ep, p.plans.Messages)
+	gain, err := s.lendGain(l.ep, p.plans.Messages)
 	measured()
 	if err != nil {
-		return nil, closeFailed(s.ctx, s.world, p.ep, err)
+		return nil, closeFailed(s.ctx, s.world, l.ep, err)
 	}
 	waiter := waiterFor(s.hosts, s.rank, s.config.Cores)
 	waiter.Watch, waiter.Progress = s.wait, s.wait.Progress()
 	oversubscribed := slices.Max(RanksOnCores(a.coreHosts, s.hosts)) > a.cores
 	from := lendFrom(gain, !OneHost(s.hosts))
-	p.plans.engine = engine.New(p.ep, s.rank, &p.layout, p.plans.Messages, oversubscribed, from)
+	p.plans.engine = engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, from)
 	if s.rank == 0 && s.world.Setting("verbose") != "" {
-		s.explain(p, gain, from)
+		s.explain(p, l.ep, gain, from)
 	}
 	return &Setup{Rank: s.rank, Size: s.size, Name: name, World: s.world, Config: s.config, Graph: p.plans.graph,
-		Between: p.between, Plans: p.plans, HeapBytes: a.heapBytes, Endpoint: p.ep, Engine: p.plans.engine,
+		Between: p.between, Plans: p.plans, HeapBytes: a.heapBytes, Endpoint: l.ep, Engine: p.plans.engine,
 		Waiter: waiter}, nil
 }
 
 // explain writes what has been made, for --verbose.
-func (s *setup) explain(p made, gain float64, lendFrom int64) {
+func (s *setup) explain(p planned, ep transport.Endpoint, gain float64, lendFrom int64) {
 	if p.between != nil {
 		s.config.Note(p.between.Text(time.Now().Unix()))
 	}
 	s.config.Note(p.plans.Explain())
-	if ok, why := reachesAny(p.ep, s.rank, s.size); !ok && why != "" {
+	if ok, why := reachesAny(ep, s.rank, s.size); !ok && why != "" {
 		s.config.Note(fmt.Sprintf("treerun: ranks cannot read each other's memory (%s): all messages go "+
 			"through slots\n", why))
 	} else if ok && gain > 0 {
@@ -212,63 +212,72 @@ func (s *setup) explain(p made, gain float64, lendFrom int64) {
 	}
 }
 
-// made has the plans and the links of a communicator, and how their graph is known.
-type made struct {
+// planned has the plans of a communicator, and how their graph is known.
+type planned struct {
 	plans   *Plans
 	between *Between // nil on one host
-	layout  transport.Layout
-	ep      transport.Endpoint
+}
+
+// links are the links of a communicator.
+type links struct {
+	layout transport.Layout
+	ep     transport.Endpoint
 }
 
 // planAndConnect makes the plans, by rank 0's decision, and opens their links. Steps that these do not depend on share
 // their AllGathers with the opening: the decision, and on one host the measurement, too. An error of planning comes
 // before errors that follow from it.
-func (s *setup) planAndConnect(a agreement, early *Plans) (p made, err error) {
-	layout := transport.Layout{Size: s.size, HeapBytes: a.heapBytes}
+func (s *setup) planAndConnect(a agreement, early *Plans) (planned, links, error) {
+	var p planned
+	l := links{layout: transport.Layout{Size: s.size, HeapBytes: a.heapBytes}}
 	measures := a.decision == nil && s.config.Graph == nil && OneHost(s.hosts)
 	if measures {
 		// The links within a host depend on the number of ranks alone.
 		m := s.machine(a.cores, a.coreHosts)
-		layout.Slots, layout.SlotBytes = m.LocalSlots(s.size)
+		l.layout.Slots, l.layout.SlotBytes = m.LocalSlots(s.size)
 	} else {
+		var err error
 		if p, err = s.plan(s.world.AllGather, a, early); err != nil {
-			return p, err
+			return p, l, err
 		}
-		layout.Slots, layout.SlotBytes = p.plans.Planner.Site.Slots()
+		if p.plans.err != nil { // connecting fails then, too, on all ranks
+			l.layout = transport.Layout{}
+		} else {
+			l.layout.Slots, l.layout.SlotBytes = p.plans.Planner.Site.Slots()
+		}
 	}
-	decided, opened := together(s.ctx, s.size, s.world.AllGather, func(g allGather) (_ made, err error) {
-		p := p
+	decided, opened := together(s.ctx, s.size, s.world.AllGather, func(g allGather) (_ planned, err error) {
+		made := p
 		if measures {
-			p, err = s.plan(g, a, early)
+			made, err = s.plan(g, a, early)
 		}
 		if err == nil {
-			err = s.decide(g, p.plans, a.decision)
+			err = s.decide(g, made.plans, a.decision)
 		}
-		return p, err
+		return made, err
 	}, func(g allGather) (transport.Endpoint, error) {
-		return s.config.Connect(s.ctx, s.world, g, "collective", layout)
+		return s.config.Connect(s.ctx, s.world, g, "collective", l.layout)
 	})
-	p = decided.value
-	p.layout, p.ep = layout, opened.value
+	l.ep = opened.value
 	if decided.err == nil {
-		return p, opened.err
+		return decided.value, l, opened.err
 	}
-	if p.ep != nil {
-		decided.err = closeFailed(s.ctx, s.world, p.ep, decided.err)
+	if l.ep != nil {
+		decided.err = closeFailed(s.ctx, s.world, l.ep, decided.err)
 	}
-	return p, decided.err
+	return decided.value, l, decided.err
 }
 
 // plan makes this rank's plans for the graph. early are those by which this rank has decided, if it has.
-func (s *setup) plan(g allGather, a agreement, early *Plans) (p made, err error) {
+func (s *setup) plan(g allGather, a agreement, early *Plans) (p planned, err error) {
 	graph, between, err := s.graph(g, a)
 	if err != nil {
 		return p, err
 	}
 	if early == nil || a.decision == nil {
-		early, err = newPlans(graph, s.rank, s.machine(a.cores, a.coreHosts), s.config.Planning)
+		early = newPlans(graph, s.rank, s.machine(a.cores, a.coreHosts), s.config.Planning)
 	}
-	return made{plans: early, between: between}, err
+	return planned{early, between}, nil
 }
 
 // decide makes p follow rank 0's decision: d, or if nil the one that all ranks now receive.
