@@ -190,12 +190,14 @@ func TestHostile(t *testing.T) {
 
 // TestMisuse checks that a broken precondition, which is a bug of the caller, panics.
 func TestMisuse(t *testing.T) {
+	lending, _, _, _ := newPair(2, 64)
+	lending.n = 0 // as TryReserve leaves it for memory that is lent
 	tx, rx, ctl, data := newPair(2, 64)
 	for name, f := range map[string]func(){
 		"commit":       func() { tx.Commit(&call.Header{}) },
 		"release":      func() { rx.Release() },
-		"shared":       func() { tx.n = 0; tx.PostAt(&call.Header{}, 0, transport.MaxLent+1) },
-		"private":      func() { tx.n = 0; tx.PostPrivate(&call.Header{}, 0, transport.MaxLent/2+1) },
+		"shared":       func() { lending.PostAt(&call.Header{}, 0, transport.MaxLent+1) },
+		"private":      func() { lending.PostPrivate(&call.Header{}, 0, transport.MaxLent/2+1) },
 		"slots":        func() { NewTx(ctl, data, 3, 64) },
 		"control area": func() { NewTx(ctl[:64], data, 2, 64) },
 		"data area":    func() { NewRx(ctl, data[:64], nil, 2, 64) },
