@@ -153,6 +153,14 @@ func (r *peer) payload(into []byte) ([]byte, bool, error) {
 	return r.in.TryPeek(&r.q.head)
 }
 
+// look looks for the message of a Probe, or receives.
+func (r *peer) look(p *Message) error {
+	if p.probe {
+		return r.probe(p)
+	}
+	return r.receive()
+}
+
 // probe looks for the message of a Probe among those of the peer.
 func (r *peer) probe(p *Message) error {
 	box := &r.inbox

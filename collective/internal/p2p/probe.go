@@ -13,7 +13,7 @@ import (
 func (q *Queue) Look(p *Message) (bool, error) {
 	p.probe, p.done = true, false
 	clear(q.dry)
-	err := q.probe(p)
+	err := q.from(p)
 	q.under.removeDone() // Receives that are done meanwhile: their place may be the next message's
 	return p.done, err
 }
@@ -31,21 +31,16 @@ func (q *Queue) Drop(p *Message) {
 	p.done = false
 }
 
-// probe looks for the message of Probe p.
-func (q *Queue) probe(p *Message) error {
-	return q.from(p, func(r *peer) error { return r.probe(p) })
-}
-
-// from has f look for the message of a Probe or Receive, for one of any rank at all of them. It begins with another one
-// each time. That ranks have closed is an error if no rank is left that can send.
-func (q *Queue) from(p *Message, f func(*peer) error) error {
+// from looks for the message of a Probe or Receive, for one of any rank at all of them. It begins with another one each
+// time. That ranks have closed is an error if no rank is left that can send.
+func (q *Queue) from(p *Message) error {
 	if p.Peer != AnySource {
-		return p.ignoreClosed(f(&q.peers[p.Peer]))
+		return p.ignoreClosed(q.peers[p.Peer].look(p))
 	}
 	left, closed := 0, error(nil)
 	for i := range q.size {
 		r := (q.looked + 1 + i) % q.size
-		switch err := f(&q.peers[r]); {
+		switch err := q.peers[r].look(p); {
 		case p.Peer != AnySource:
 			q.looked = r
 			return p.ignoreClosed(err)

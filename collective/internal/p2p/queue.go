@@ -161,14 +161,14 @@ func (q *Queue) pass() (err error) {
 	for p := q.under.first; p != nil && err == nil; p = p.next {
 		switch {
 		case p.probe:
-			err = q.probe(p)
+			err = q.from(p)
 		case p.Peer == q.rank: // its Send does all
 		case p.send:
 			err = q.peers[p.Peer].send(p)
 		case p.Peer != AnySource: // the same as the default, but quicker
 			err = p.ignoreClosed(q.peers[p.Peer].receive())
 		default:
-			err = q.from(p, (*peer).receive)
+			err = q.from(p)
 		}
 	}
 	q.under.removeDone()
