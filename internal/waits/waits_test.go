@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // await publishes a wait of j's rank in a call for the given ranks.
@@ -168,6 +169,17 @@ func TestOtherCommunicator(t *testing.T) {
 	await(all[1], "a", "Barrier", 2)
 	if c := await(all[0], "a", "Barrier", 1).Why(t.Context()); c.Rank != 2 {
 		t.Errorf("%+v, want rank 2", c)
+	}
+}
+
+// Of ranks in the same state one is named, and the others are counted.
+func TestLikewise(t *testing.T) {
+	for others, want := range []string{"", " (and another rank likewise)", " (and 2 other ranks likewise)"} {
+		all := NewLocal(others + 2).Jobs
+		c := await(all[0], "a", "Barrier", numbers.Below(others + 2)[1:]...).Why(t.Context())
+		if is := "is in no call of treerun" + want; c.Is != is || !strings.HasSuffix(c.Text, "rank 1 "+is) {
+			t.Errorf("%d others: %+v, want %q", others, c, is)
+		}
 	}
 }
 
