@@ -103,7 +103,7 @@ var hints = []struct {
 	{driver.InvalidContext, "memory and events of one's own process cannot be opened"},
 	{driver.MapFailed, "the exporting process must be alive, on this host, and in the same IPC and PID namespace " +
 		"(docker --ipc=host --pid=host)"},
-	{driver.AlreadyMapped, "this process has the block open in which that memory lies: allocate what is shared in " +
+	{driver.AlreadyMapped, "this process has the block open in which that memory lies: allocate shared memory in " +
 		"multiples of 2 MiB"},
 	{driver.NoBinaryForGPU, "the kernels are PTX for GPUs of compute capability 7.0 or later; is CUDA_DISABLE_PTX_JIT " +
 		"set?"},
@@ -127,7 +127,7 @@ var hints = []struct {
 	{driver.CompatNotSupported, "the forward compatibility library does not support this GPU: take it out of " +
 		"LD_LIBRARY_PATH"},
 	{driver.MPSConnection, "is the MPS daemon that CUDA_MPS_PIPE_DIRECTORY names running?"},
-	{driver.CaptureUnsupported, "end the capture of the stream first: what is captured cannot be replayed here"},
+	{driver.CaptureUnsupported, "end the capture of the stream first: captured work cannot be replayed here"},
 	{driver.Unknown, "the GPU may be lost: see nvidia-smi, and dmesg for Xid messages"},
 }
 

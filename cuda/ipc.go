@@ -120,7 +120,7 @@ func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 		}
 		d.mappings[h.block()] = m
 	case h.word(baseWord) == m.handle.word(baseWord) && h.word(idWord) != m.handle.word(idWord):
-		return nil, fmt.Errorf("cuda: open memory of another process on %s: what was open in its place was %w "+
+		return nil, fmt.Errorf("cuda: open memory of another process on %s: the block that was open in its place was %w "+
 			"there: close that first", d, ErrFreed)
 	}
 	m.users++

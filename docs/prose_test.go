@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"fmt"
+	"go/ast"
 	"maps"
 	"path"
 	"path/filepath"
@@ -24,7 +25,8 @@ const (
 	toleratedInFolder = 2
 )
 
-// TestProse: comments and pages are written in plain technical English. Text between backquotes is not counted.
+// TestProse: comments and pages are written in plain technical English. Text between backquotes is not counted. A
+// message, which is a string with a space outside tests, has none of these phrases.
 func TestProse(t *testing.T) {
 	words, found, examples := map[string]int{}, map[string]int{}, map[string][]string{}
 	count := func(place, text string) {
@@ -42,6 +44,16 @@ func TestProse(t *testing.T) {
 		for _, group := range s.Comments {
 			count(s.path, code.ReplaceAllString(group.Text(), ""))
 		}
+		if s.test || within(s.pkg, testSupport) {
+			continue
+		}
+		ast.Inspect(s.File, func(n ast.Node) bool {
+			text, ok := literal(n)
+			if phrase := stumbles.FindString(text); phrase != "" && strings.Contains(text, " ") {
+				t.Errorf("%s: %q in the message %q", fset.Position(n.Pos()), phrase, text)
+			}
+			return !ok
+		})
 	}
 	inside, err := filepath.Glob("inside/*.md")
 	if err != nil {

@@ -32,7 +32,7 @@ func (m *machine) stuck() error {
 		t = order[len(order)-1]
 	}
 	_, step := m.waitsFor(&m.tracks[t])
-	e := m.fail(stepAt{int32(t), step}, Deadlock, "waits for ever")
+	e := m.fail(stepAt{int32(t), step}, Deadlock, "waits forever")
 	if more := len(chain) - maxClauses; more > 1 { // the last one contains the end
 		chain = slices.Replace(chain, maxClauses-1, len(chain)-1, fmt.Sprintf("and so on over %d more", more))
 	}

@@ -90,7 +90,7 @@ func (x *pair) packingBetween() (*TreeSet, error) {
 	switch {
 	case x.requested:
 	case h.even:
-		return nil, reasonf("all links and cards between hosts are alike: other trees fill them")
+		return nil, reasonf("all links and cards between hosts are equal: other trees fill them")
 	case n > packedHosts:
 		return nil, reasonf("up to %d hosts", packedHosts)
 	}

@@ -20,7 +20,7 @@ func hierarchical(q *query) ([]*Candidate, error) {
 	case h == nil:
 		return nil, reasonf("all ranks are on one host")
 	case h.alone() && strings.HasPrefix(q.site.options.Algorithm, "hierarchical") && !q.ignoreRequest:
-		return nil, reasonf("every host has one rank: ask for what is between hosts, one of %s",
+		return nil, reasonf("every host has one rank: name the algorithm between hosts, one of %s",
 			strings.Join(betweens, ", "))
 	}
 	var list []*Candidate

@@ -159,9 +159,8 @@ func (r *runner) run() error {
 	for i, left := range r.left {
 		if left > 0 {
 			op := i / r.g.Ranks
-			return fmt.Errorf("sim: plan %s: operation %d: rank %d never ends: the plan is wrong (plan.Verify says why) or "+
-				"needs more than %d slots",
-				r.ops[op].plan.Name, op, i%r.g.Ranks, r.m.Slots)
+			return fmt.Errorf("sim: plan %s: operation %d: rank %d never ends: the plan is wrong (plan.Verify reports the "+
+				"reason) or needs more than %d slots", r.ops[op].plan.Name, op, i%r.g.Ranks, r.m.Slots)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func (g *GPU) Connections() string {
 	if i := slices.IndexFunc(g.NVLinks, func(l NVLink) bool { return l.Switch }); i >= 0 {
 		text += " to NVSwitches"
 		if g.NVLinks[i].Remote == "" {
-			text += " (inferred: NVML does not show what they end at)"
+			text += " (inferred: NVML does not show where they end)"
 		}
 	}
 	return text

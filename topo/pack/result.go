@@ -25,7 +25,7 @@ type Result struct {
 func alone(w *network) *Result {
 	return &Result{
 		Trees: []topo.Tree{{Parent: []int{-1}}}, Rates: []float64{1},
-		Rate: 1, Bound: w.priced(1, nil, nil), Ratio: 1, Note: "one rank sends nothing; its rate says nothing",
+		Rate: 1, Bound: w.priced(1, nil, nil), Ratio: 1, Note: "one rank sends nothing; its rate has no meaning",
 	}
 }
 

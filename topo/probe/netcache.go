@@ -145,7 +145,7 @@ func changed(was, is map[string]string) string {
 		return ""
 	}
 	if was[bootFact] != is[bootFact] {
-		return "it was started anew"
+		return "it was restarted"
 	}
 	all := maps.Clone(was)
 	maps.Copy(all, is)

@@ -127,12 +127,12 @@ func TestNetworkCacheFacts(t *testing.T) {
 		{facts(), ""},
 		{facts("eth0 speed", "100 Mbit/s"), "the network measured (quick) just now no longer holds: host host2: eth0 speed " +
 			`was "1000 Mbit/s", is "100 Mbit/s"`},
-		{facts("boot", "second", "network namespace", "4"), "host host2: it was started anew"},
+		{facts("boot", "second", "network namespace", "4"), "host host2: it was restarted"},
 		{facts("eth0 speed", ""), "host host2: eth0 speed was \"1000 Mbit/s\", is \"\""},
 		{facts("eth1 MTU", "1500", "network namespace", "4"),
 			`host host2: eth1 MTU was "", is "1500"; network namespace was "3", is "4"`},
 		{facts("a", "1", "b", "1", "c", "1", "d", "1"), `a was "", is "1"; b was "", is "1"; c was "", is "1"`},
-		{nil, "it was started anew"},
+		{nil, "it was restarted"},
 	} {
 		is := membersOf("2", "3", "1")
 		for i := range is {

@@ -22,7 +22,7 @@ func AllToAllV(c *Comm, t kernel.DType, send []byte, sendCounts []int, recv []by
 	switch {
 	case a.Err != nil:
 	case len(send) != out[c.Size]*size || len(recv) != in[c.Size]*size:
-		a.Refuse(c, "send has %d elements and recv %d, sendCounts say %d and recvCounts %d", len(send)/size,
+		a.Refuse(c, "send has %d elements and recv %d, sendCounts have %d and recvCounts %d", len(send)/size,
 			len(recv)/size, out[c.Size], in[c.Size])
 	case kernel.OverlapOf(send, recv) != kernel.Apart:
 		a.Refuse(c, "send and recv overlap")

@@ -140,10 +140,10 @@ func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName stri
 	own.Addr = whole.Addr + uint64(begin*a.DType.Size())
 	switch {
 	case part.Count != count:
-		a.Refuse(c, "%s has %d elements, counts say %d for this rank", partName, part.Count, count)
+		a.Refuse(c, "%s has %d elements, counts have %d for this rank", partName, part.Count, count)
 	case !both:
 	case whole.Count != total && a.ID.Varied:
-		a.Refuse(c, "%s has %d elements, counts say %d for all ranks", wholeName, whole.Count, total)
+		a.Refuse(c, "%s has %d elements, counts have %d for all ranks", wholeName, whole.Count, total)
 	case whole.Count != total:
 		a.Refuse(c, "%s has %d elements, want %d parts of %d", wholeName, whole.Count, c.Size, count)
 	case part.Overlap(whole) != kernel.Apart && part.Overlap(own) != kernel.InPlace:
@@ -190,7 +190,7 @@ func (a *Args) layOut(c *Comm, name string, counts []int) []int {
 	begins := make([]int, 1, c.Size+1)
 	for r, n := range counts {
 		if a.Err == nil && (n < 0 || n > math.MaxInt32<<16-begins[r]) {
-			a.Refuse(c, "%s say %d elements for rank %d", name, n, r)
+			a.Refuse(c, "%s have %d elements for rank %d", name, n, r)
 		}
 		begins = append(begins, begins[r]+n)
 	}

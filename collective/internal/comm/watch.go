@@ -66,8 +66,8 @@ func (l *Links) missed(gone []int) {
 		case errors.Is(ended, transport.ErrCorrupt):
 			l.Abort(transport.Faultf(transport.FaultLink, r, "rank %d: %v", r, ended))
 		case gone[r] >= endedChecks:
-			l.Abort(transport.Faultf(transport.FaultLink, r, "no link with rank %d is left: %v (hint: nothing else says "+
-				"that it has ended; is the network between the two cut?)", r, ended))
+			l.Abort(transport.Faultf(transport.FaultLink, r, "no link with rank %d is left: %v (hint: no other sign "+
+				"shows that it has ended; is the network between the two cut?)", r, ended))
 		}
 	}
 }

@@ -22,8 +22,8 @@ func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d elements in %v, the counts of rank "+
 			"%d have %d for it", r, has, mine, root, counted)
 	case theirs.Number != mine.Number && sameButChain(its, own):
-		text = fmt.Sprintf("rank %d called %v as Init %d of those alike, while rank %d called Init %d (a plain call is as "+
-			"Init 1): ranks make and start persistent calls that are alike in the same order", peer, own,
+		text = fmt.Sprintf("rank %d called %v as Init %d of equal calls, while rank %d called Init %d (a plain call is as "+
+			"Init 1): ranks make and start equal persistent calls in the same order", peer, own,
 			theirs.Number+1, c.rank, mine.Number+1)
 	case sameButChain(theirs, mine):
 		by := "by different plans"

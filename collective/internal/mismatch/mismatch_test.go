@@ -221,8 +221,8 @@ func TestFaultTexts(t *testing.T) {
 		want         string
 	}{
 		{longer, gather, "rank 1 has a part of 5 elements in GatherV #1 (int8, root 0), the counts of rank 0 have 4 for it"},
-		{second, sum, "rank 1 called AllReduce #0 (sum of 64 float32) as Init 2 of those alike, while rank 0 called Init 1 " +
-			"(a plain call is as Init 1): ranks make and start persistent calls that are alike in the same order"},
+		{second, sum, "rank 1 called AllReduce #0 (sum of 64 float32) as Init 2 of equal calls, while rank 0 called Init 1 " +
+			"(a plain call is as Init 1): ranks make and start equal persistent calls in the same order"},
 		{other, sum, "rank 1 and rank 0 run AllReduce #0 (sum of 64 float32) by different plans, or have made different " +
 			"calls before it"},
 		{otherVaried, varied, "rank 1 and rank 0 run AllReduceV #0 (sum of 64 float32) with different counts or by " +

@@ -143,7 +143,7 @@ func (s *setup) cachedNetwork(file string, members []probe.Member, effort networ
 	n, unused, err := s.cache.LoadNetwork(file, members, effort, time.Now())
 	switch {
 	case err != nil:
-		return nil, fmt.Sprintf("what was measured earlier cannot be read: %v", err) // it is measured over
+		return nil, fmt.Sprintf("the earlier measurement cannot be read: %v", err) // it is measured over
 	case anew:
 		return nil, unused
 	}

@@ -113,7 +113,7 @@ func (c *Config) values() []string {
 		slots = fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes)
 	}
 	return []string{
-		cmp.Or(topo.RankList(c.Members), "as told"), strconv.Quote(c.Name),
+		cmp.Or(topo.RankList(c.Members), "in the World's order"), strconv.Quote(c.Name),
 		slots, graph(c.Graph), graph(c.DeviceGraph),
 		cmp.Or(c.Planning.String(), "any"), given,
 	}
