@@ -61,7 +61,7 @@ func TestCounts(t *testing.T) {
 		return
 	}
 	var outside, support, tests lines
-	packages, methods, counted := map[string]bool{}, map[string]int{}, map[string]bool{}
+	packages := map[string]bool{}
 	for _, s := range sources(t) {
 		text, err := os.ReadFile(filepath.Join("..", s.path))
 		if err != nil {
@@ -76,19 +76,11 @@ func TestCounts(t *testing.T) {
 			support.add(text)
 		}
 		outside.add(text)
-		for _, d := range s.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
-				name := s.pkg + "." + receiver(f)
-				if method := name + "." + f.Name.Name; !counted[method] { // another build may have it, too
-					counted[method] = true
-					methods[name]++
-				}
-			}
-		}
 	}
 	fmt.Printf("Go outside tests:     %v\n    of it test support: %v\nGo in tests:          %v\npackages: %d\n", outside,
 		support, tests, len(packages))
 	fmt.Println("largest types, by methods:")
+	methods := methodsOf(t)
 	byMethods := slices.SortedFunc(maps.Keys(methods), func(a, b string) int {
 		return methods[b]<<10 - methods[a]<<10 + strings.Compare(a, b)
 	})
@@ -102,6 +94,38 @@ func TestCounts(t *testing.T) {
 		words, _ := longestSentence(t, page)
 		fmt.Printf("%6d docs/%s\n", words, page)
 	}
+}
+
+// maxMethods is the largest permitted number of methods of a type. The launcher's supervisor is one goroutine's state.
+const (
+	maxMethods = 30
+	supervisor = "cmd/treerun/internal/launch.supervisor"
+)
+
+// TestMethods keeps types small enough to be understood.
+func TestMethods(t *testing.T) {
+	for name, n := range methodsOf(t) {
+		if n > maxMethods && name != supervisor {
+			t.Errorf("%s has %d methods, more than %d", name, n, maxMethods)
+		}
+	}
+}
+
+// methodsOf counts the methods of each type outside tests. A method that several builds have counts once.
+func methodsOf(t *testing.T) map[string]int {
+	methods, counted := map[string]int{}, map[string]bool{}
+	for _, s := range sources(t) {
+		for _, d := range s.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && !s.test {
+				name := s.pkg + "." + receiver(f)
+				if method := name + "." + f.Name.Name; !counted[method] {
+					counted[method] = true
+					methods[name]++
+				}
+			}
+		}
+	}
+	return methods
 }
 
 // receiver returns the name of the type of a method.
