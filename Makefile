@@ -1,6 +1,6 @@
 # Thin names for the commands of this repository; .ci/run is what must pass.
 
-.PHONY: build test test-all race fuzz bench lint generate doc counts package ci clean
+.PHONY: build test test-all race fuzz bench lint generate doc counts package ci help
 
 build: ## Build everything, and the command into bin/treerun
 	go build ./... && go build -o bin/treerun ./cmd/treerun
@@ -27,7 +27,8 @@ generate: ## Write THIRD-PARTY and the PTX of the kernels again
 	scripts/third-party.sh && scripts/ptx.sh cuda/kernels examples/train
 
 doc: ## Check the pages, and list what users may import
-	go test ./docs && go doc -short ./collective
+	go test ./docs
+	for p in rank collective collective/sparse collective/plan cuda cuda/nvml topo; do go doc -short ./$$p || exit; done
 
 counts: ## Print figures of the source: lines, packages, types
 	scripts/counts.sh
