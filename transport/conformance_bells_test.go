@@ -119,9 +119,13 @@ func testSleepAny(t *testing.T, open opener) {
 				}
 				return nil
 			})
-			prepare()
-			if d := asleep(30 * time.Millisecond); i == 1 && d < 25*time.Millisecond {
-				t.Errorf("slept %v on %d bells: an old ring of number %d ended the sleep", d, len(bells), k)
+			slept := time.Duration(0)
+			for try := 0; try < 3 && slept < 25*time.Millisecond; try++ { // records of TLS itself may end one sleep
+				prepare()
+				slept = asleep(30 * time.Millisecond)
+			}
+			if i == 1 && slept < 25*time.Millisecond {
+				t.Errorf("slept %v on %d bells: an old ring of number %d ended the sleep", slept, len(bells), k)
 			}
 			prepare()
 			if d := asleep(0); d > testutil.Nap/2 {
