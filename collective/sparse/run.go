@@ -68,8 +68,8 @@ const stripeBytes = 4 << 10
 
 // dealOut gives every tree its part of the blocks.
 func (r *reduction) dealOut(f *treeLinks) (err error) {
-	grain := max(1, stripeBytes/r.grid.BlockBytes())
-	if r.state.deal, err = block.NewDeal(f.shares, grain); err != nil {
+	stripe := max(1, stripeBytes/r.grid.BlockBytes())
+	if r.state.deal, err = block.NewDeal(f.shares, stripe); err != nil {
 		return err
 	}
 	words := block.Words(r.grid.Blocks())

@@ -202,9 +202,9 @@ func (p *Plan) checkLinks() *Error {
 
 // checkDeal checks that every block belongs to one tree, by every method of the deal, and that each tree has its share:
 // over a whole turn of the deal, and a part of the next.
-func (p *Plan) checkDeal(d dealer, grain int) *Error {
-	turn := grain * block.Turn(len(p.Trees))
-	n := turn + 5*grain/2
+func (p *Plan) checkDeal(d dealer, stripe int) *Error {
+	turn := stripe * block.Turn(len(p.Trees))
+	n := turn + 5*stripe/2
 	count := make([]int, len(p.Trees))
 	for b := range n {
 		t := d.Tree(b)
@@ -222,7 +222,7 @@ func (p *Plan) checkDeal(d dealer, grain int) *Error {
 	for _, s := range p.Shares {
 		total += s
 	}
-	slack := float64(grain * (1 + bits.Len(uint(len(p.Trees))))) // the tree furthest behind is next: none stays far behind
+	slack := float64(stripe * (1 + bits.Len(uint(len(p.Trees))))) // the tree furthest behind is next: none stays behind
 	for t := range p.Trees {
 		if fair := float64(p.Shares[t] / total * float64(turn)); math.Abs(float64(count[t])-fair) > slack || fair == 0 &&
 			count[t] > 0 {

@@ -54,7 +54,7 @@ type connecting struct {
 	within  bool   // all members are goroutines of this process
 }
 
-func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) == leader }
+func (c *connecting) isMaker() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) == maker }
 
 // run does the two halves, each followed by the exchange that informs every rank of errors on any rank.
 func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
@@ -96,7 +96,7 @@ func exchange[T any](ctx context.Context, c *connecting, mine T, failed error) (
 	return agree.Exchange(ctx, c.cfg.Exchange, 0, c.cfg.Layout.Member, mine, failed)
 }
 
-// share makes the leader send the segment to all members, whose reports all holds.
+// share sends the segment from its maker to all members, whose reports all holds.
 func (c *connecting) share(ctx context.Context, all []report, bell string) error {
 	if len(all) != c.cfg.Layout.MemberCount() {
 		return fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.MemberCount())
@@ -107,7 +107,7 @@ func (c *connecting) share(ctx context.Context, all []report, bell string) error
 	}
 	switch {
 	case err != nil:
-	case c.leads():
+	case c.isMaker():
 		err = c.grant(ctx, all)
 	default:
 		err = c.join(ctx, bell)
@@ -121,7 +121,7 @@ func (c *connecting) share(ctx context.Context, all []report, bell string) error
 // maxPrefault is the size of the largest board that every rank makes present before its first call.
 const maxPrefault = 4 << 20
 
-// prepare computes the segment's map and opens the doorbell; the leader also makes the segment.
+// prepare computes the segment's map and opens the doorbell; the maker also makes the segment.
 func (c *connecting) prepare() (report, error) {
 	if err := c.cfg.validate(); err != nil {
 		return report{}, err
@@ -136,7 +136,7 @@ func (c *connecting) prepare() (report, error) {
 		return report{}, err
 	}
 	r.Proof = c.proof(joins, c.cfg.Rank, r.Bell)
-	if !c.leads() {
+	if !c.isMaker() {
 		return r, nil
 	}
 	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.Bytes, m.Total); err != nil {

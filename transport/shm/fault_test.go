@@ -78,8 +78,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestLeaderKilled checks that the members continue without the leader.
-func TestLeaderKilled(t *testing.T) {
+// TestMakerKilled checks that the members continue without the maker.
+func TestMakerKilled(t *testing.T) {
 	f := start(t, "wait", "3")
 	f.kill(0, 2)
 	for _, r := range []int{1, 2} {

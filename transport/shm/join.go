@@ -11,11 +11,11 @@ import (
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
-// The leader (the first member) sends the descriptor of the segment to each other member's doorbell. The first exchange
+// The maker (the first member) sends the descriptor of the segment to each other member's doorbell. The first exchange
 // proves that the doorbells belong to the members, and that all members have the same layout: each report has a MAC,
-// under the job's key, of the job, the layout, the rank and the doorbell's random name. The leader's message begins
+// under the job's key, of the job, the layout, the rank and the doorbell's random name. The maker's message begins
 // with such a MAC too: any process of the host may send to a doorbell.
-const leader = 0 // which member
+const maker = 0 // which member
 
 const (
 	joinTimeout = 20 * time.Second      // bounds how long a descriptor may be on its way
@@ -56,14 +56,14 @@ func (c *connecting) check(all []report) error {
 // doorbells, and take part in no exchange meanwhile.
 func (c *connecting) grant(ctx context.Context, all []report) error {
 	var errs []error
-	for i := leader + 1; i < len(all); i++ {
+	for i := maker + 1; i < len(all); i++ {
 		r := c.cfg.Layout.Member(i)
 		token := c.proof(grants, r, all[i].Bell)
 		if err := retry(ctx, func() error { return c.bells.own.SendFD(all[i].Bell, token[:], c.fd) }); err != nil {
 			errs = append(errs, fmt.Errorf("sending the shared memory to rank %d: %w", r, err))
 		}
 	}
-	for i := leader + 1; i < len(all) && errs != nil; i++ {
+	for i := maker + 1; i < len(all) && errs != nil; i++ {
 		no := c.proof(none, c.cfg.Layout.Member(i), all[i].Bell)
 		_ = c.bells.own.SendNone(all[i].Bell, no[:])
 	}
@@ -78,7 +78,7 @@ func (c *connecting) join(ctx context.Context, bell string) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the shared memory of rank %d: %w", c.cfg.Layout.Member(leader), err)
+		return fmt.Errorf("waiting for the shared memory of rank %d: %w", c.cfg.Layout.Member(maker), err)
 	}
 	if err = osys.CheckSealed(c.fd, c.m.Total); err != nil {
 		return err

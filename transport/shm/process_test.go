@@ -102,7 +102,7 @@ type family struct {
 	procs   []*exec.Cmd
 	in      []io.WriteCloser
 	out     []*bufio.Reader
-	address string // of the leader's doorbell
+	address string // of the maker's doorbell
 }
 
 // start starts a part on every rank and plays its two exchanges.
@@ -134,7 +134,7 @@ func start(t testing.TB, name, arg string) *family {
 	return f
 }
 
-// exchange plays one exchange and returns the name of the leader's doorbell.
+// exchange plays one exchange and returns the name of the maker's doorbell.
 func (f *family) exchange() string {
 	f.t.Helper()
 	blobs := make([]string, len(f.procs))
@@ -144,12 +144,12 @@ func (f *family) exchange() string {
 	for r := range blobs {
 		f.say(r, strings.Join(blobs, " "))
 	}
-	b, err := hex.DecodeString(blobs[leader])
+	b, err := hex.DecodeString(blobs[maker])
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	if why := agree.Refusal(b); why != "" {
-		f.t.Fatalf("leader's report: %s", why)
+		f.t.Fatalf("maker's report: %s", why)
 	}
 	r, _ := reportOf(b) // none in the second
 	return r.Bell

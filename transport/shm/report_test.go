@@ -48,8 +48,8 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// A leader that cannot send the segment ends the wait of the other members.
-func TestLeaderWithoutSegment(t *testing.T) {
+// The maker that cannot send the segment ends the wait of the other members.
+func TestMakerWithoutSegment(t *testing.T) {
 	var ends [2]*connecting
 	var reports []report
 	for r := range ends {
@@ -61,9 +61,9 @@ func TestLeaderWithoutSegment(t *testing.T) {
 		}
 		reports = append(reports, rep)
 	}
-	_ = osys.CloseFD(ends[leader].fd)
-	ends[leader].fd = -1
-	if err := ends[leader].grant(t.Context(), reports); err == nil || !strings.Contains(err.Error(), "to rank 1") {
+	_ = osys.CloseFD(ends[maker].fd)
+	ends[maker].fd = -1
+	if err := ends[maker].grant(t.Context(), reports); err == nil || !strings.Contains(err.Error(), "to rank 1") {
 		t.Errorf("sending no segment: %v", err)
 	}
 	if err := ends[1].join(t.Context(), reports[1].Bell); !errors.Is(err, osys.ErrNone) {

@@ -102,8 +102,8 @@ func TestDeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shares := rapid.SliceOfN(rapid.Float64Range(0, 10), 1, 6).Draw(t, "shares")
 		shares[0]++
-		grain := rapid.IntRange(1, 9).Draw(t, "grain")
-		d, err := NewDeal(shares, grain)
+		stripe := rapid.IntRange(1, 9).Draw(t, "stripe")
+		d, err := NewDeal(shares, stripe)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// Deal assigns blocks to several trees. Stripes of Grain consecutive blocks go to the trees in a fixed cyclic pattern
+// Deal assigns blocks to several trees. Stripes of consecutive blocks go to the trees in a fixed cyclic pattern
 // in which each has its share, spread as evenly as possible: clustered non-zero blocks then load all trees equally. A
 // Deal is immutable.
 type Deal struct {
-	grain   int
+	stripe  int      // blocks
 	pattern []uint16 // by stripe, modulo its length: the tree
 }
 
@@ -19,9 +19,9 @@ const turns = 64
 // Turn returns the number of stripes after which a Deal to the given number of trees repeats.
 func Turn(trees int) int { return turns * ((trees + turns - 1) / turns) }
 
-// NewDeal returns the Deal to one tree per share, in stripes of grain blocks.
+// NewDeal returns the Deal to one tree per share, in stripes of the given number of blocks.
 // Shares count relative to each other; a tree of share 0 gets nothing.
-func NewDeal(shares []float64, grain int) (*Deal, error) {
+func NewDeal(shares []float64, stripe int) (*Deal, error) {
 	sum := 0.0
 	for i, s := range shares {
 		if !(s >= 0) || math.IsInf(s, 0) {
@@ -29,11 +29,11 @@ func NewDeal(shares []float64, grain int) (*Deal, error) {
 		}
 		sum += s
 	}
-	if !(sum > 0) || math.IsInf(sum, 0) || grain < 1 || len(shares) > math.MaxUint16 {
-		return nil, fmt.Errorf("block: cannot deal stripes of %d blocks to %d trees whose shares sum up to %v", grain,
-			len(shares), sum)
+	if !(sum > 0) || math.IsInf(sum, 0) || stripe < 1 || len(shares) > math.MaxUint16 {
+		return nil, fmt.Errorf("block: cannot deal stripes of %d blocks to %d trees whose shares sum up to %v",
+			stripe, len(shares), sum)
 	}
-	d := &Deal{grain: grain, pattern: make([]uint16, Turn(len(shares)))}
+	d := &Deal{stripe: stripe, pattern: make([]uint16, Turn(len(shares)))}
 	owed := make([]float64, len(shares))
 	for i := range d.pattern { // the tree that is furthest behind its share is next
 		next := 0
@@ -50,7 +50,7 @@ func NewDeal(shares []float64, grain int) (*Deal, error) {
 }
 
 // Tree returns the tree that carries block b.
-func (d *Deal) Tree(b int) int { return int(d.pattern[b/d.grain%len(d.pattern)]) }
+func (d *Deal) Tree(b int) int { return int(d.pattern[b/d.stripe%len(d.pattern)]) }
 
 // Split puts those of blocks from to to-1 that are in s into the part of the tree that
 // carries them.

@@ -86,7 +86,7 @@ func TestBytesOfAChain(t *testing.T) {
 		w.Sets = append(w.Sets, s)
 	}
 	got, err := treesTime(w, Machine{CardGBs: 1},
-		Forest{Parents: [][]int{{-1, 0, 1}}, Shares: []float64{1}, Grain: 1, ChunkBytes: 64 << 10, Slots: 2})
+		Forest{Parents: [][]int{{-1, 0, 1}}, Shares: []float64{1}, Stripe: 1, ChunkBytes: 64 << 10, Slots: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 type Forest struct {
 	Parents    [][]int // by tree and rank, -1 for the root
 	Shares     []float64
-	Grain      int // blocks of a stripe
+	Stripe     int // blocks
 	ChunkBytes int
 	Slots      int // chunks under way per link and direction
 	Apart      int // machines in addition to the ranks, which only add up: roots, with numbers after the ranks'
@@ -23,7 +23,7 @@ type Forest struct {
 // stars returns one star per rank, with equal shares: every rank owns a part of
 // the blocks.
 func stars(ranks int) Forest {
-	f := Forest{Grain: 16, ChunkBytes: 16 << 10, Slots: 8}
+	f := Forest{Stripe: 16, ChunkBytes: 16 << 10, Slots: 8}
 	for root := range ranks {
 		f.add(root, ranks)
 	}
@@ -32,7 +32,7 @@ func stars(ranks int) Forest {
 
 // starsApart returns as many stars of the ranks around machines without tensors.
 func starsApart(ranks, machines int) Forest {
-	f := Forest{Grain: 16, ChunkBytes: 16 << 10, Slots: 64, Apart: machines}
+	f := Forest{Stripe: 16, ChunkBytes: 16 << 10, Slots: 64, Apart: machines}
 	for i := range machines {
 		f.add(ranks+i, ranks)
 	}
@@ -90,7 +90,7 @@ func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
 	r := &forestRun{w: w, m: m, f: f, hosts: append(newMachines(m, w.Ranks(), true), newMachines(m, f.Apart, false)...),
 		result: Result{Sent: make([]float64, n), Received: make([]float64, n)}}
 	r.window = merge.HeaderBytes + f.ChunkBytes/w.BlockBytes*(width+merge.RunBytes)
-	deal, err := block.NewDeal(f.Shares, f.Grain)
+	deal, err := block.NewDeal(f.Shares, f.Stripe)
 	if err != nil {
 		return Result{}, err
 	}
