@@ -60,8 +60,8 @@ func WithTopoCache(dir string) Option {
 type Planning = planner.Options
 
 // WithAlgorithm selects an algorithm, with its options, for the collectives that it supports: "ring", "packing",
-// "hierarchical:multi/double-binary". Other collectives are planned as usual. planner.Algorithms lists the names; an
-// empty name sets the options alone. WithAlgorithm replaces treerun's --algorithm.
+// "hierarchical:multi/double-binary". Other collectives are planned as usual. `treerun plan --help` lists the
+// names; an empty name sets the options alone. WithAlgorithm replaces treerun's --algorithm.
 func WithAlgorithm(name string, options ...Planning) Option {
 	return func(c *setup.Config) {
 		o := Planning{}

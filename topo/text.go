@@ -22,8 +22,12 @@ const (
 // String writes g for people: the ranks of each host, and the text of Describe.
 func (g *Graph) String() string {
 	var b strings.Builder
+	sources := g.sources()
+	if sources == ", "+g.Name { // the name is enough
+		sources = ""
+	}
 	fmt.Fprintf(&b, "%s: %s, %s%s\n", cmp.Or(g.Name, "graph"), count(g.Ranks, "rank"), count(len(g.Links), "link"),
-		g.sources())
+		sources)
 	hosts := g.ByHost()
 	for _, ranks := range hosts {
 		if len(hosts) > 1 {

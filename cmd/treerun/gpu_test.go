@@ -124,7 +124,7 @@ func TestTopoMeasuresGPUs(t *testing.T) {
 	l = runOnGPUs(t, env, "topo", "-np", "2", "--gpu-bind", "none")
 	l.checkEnd(0)
 	if text := strings.Join(l.output, "\n"); strings.Contains(text, "GPU") ||
-		!strings.Contains(text, "2 ranks, 1 link, measured") {
+		!strings.Contains(text, "measured: 2 ranks, 1 link\n") {
 		t.Errorf("without GPUs:\n%s", text)
 	}
 }

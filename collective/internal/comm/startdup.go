@@ -61,7 +61,7 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 // gather is the Gather of the communicator's World, whose messages move during the calls of the parent. After an error
 // it is not called again: New has failed.
 func (d *StartedDup) gather(ctx context.Context, mine, all []byte) error {
-	defer waits.Within(ctx).Pause()() // a rank that does not Wait for it is no rank that waits
+	defer waits.Within(ctx).Pause()() // until Wait this rank waits for no other
 	d.rounds.Ask(passesAmong(d.world.Members, mine, all))
 	for look := time.Millisecond; ; look = min(2*look, 10*time.Millisecond) {
 		d.c.move()

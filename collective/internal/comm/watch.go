@@ -45,7 +45,7 @@ func (l *Links) watchOver() {
 
 // The numbers of checks in a row that must find that a rank has ended which the World has not lost.
 const (
-	leftChecks  = 2                            // it has closed the World: word of the communicator's Close may come later
+	leftChecks  = 2                            // it has closed the World: the communicator's notice may arrive later
 	endedChecks = int(endedAfter / CheckEvery) // its links have ended: the World may report why
 	endedAfter  = time.Second
 )

@@ -20,12 +20,12 @@ type hostLog struct {
 	c     *setup.Setup
 	links Links
 	block *block
+	sent  []uint64 // by rank: messages to it; only calls and Close use it
 
 	mu       sync.Mutex // guards the fields below
 	noted    uint64     // the number of the latest call that is no message
 	compared []uint64   // by rank of the host: the number of the first call that is not compared with its
-	sent     []uint64   // by rank: messages to it
-	received []uint64   // and from it
+	received []uint64   // by rank: messages from it; only calls change it, and Close reads it without mu
 }
 
 // note records a call, before other ranks can learn its number.

@@ -83,7 +83,7 @@ func (d *Session) leave(stage uint64) bool {
 	}
 	d.block.stage(d.block.mine).Store(stage)
 	if stage == stageLeft && d.block.own == nil {
-		return true // whose the block is waits, and frees it: it is not looked at any more
+		return true // the owner of the block waits for all, and then frees it
 	}
 	fault, failed := d.c.Endpoint.Aborted()
 	limit, gone := leaveMax, -1

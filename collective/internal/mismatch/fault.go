@@ -8,32 +8,37 @@ import (
 )
 
 // Fault is the fault of two ranks whose calls of the same number differ: theirs is that of rank
-// peer, mine that of this one. Any goroutine may call it.
+// peer, mine that of this one. Its text begins with the rank at fault. Any goroutine may call it.
 func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
-	text := fmt.Sprintf("rank %d called %v while rank %d called %v", peer, theirs, c.rank, mine)
+	second, suspect := c.rank, c.suspect(peer, theirs, mine)
+	if suspect == second { // the text begins with the rank at fault
+		peer, second = second, peer
+		theirs, mine = mine, theirs
+	}
+	text := fmt.Sprintf("rank %d called %v while rank %d called %v", peer, theirs, second, mine)
 	its, own := theirs, mine
 	its.Number, own.Number = 0, 0
 	switch {
 	case mine.CountsAtRoot() && sameButChain(theirs, mine) && theirs.Chain == mine.Chain:
-		root, r, has, counted := c.rank, peer, theirs.Count, mine.Count
-		if c.rank != int(mine.Root) {
-			root, r, has, counted = peer, c.rank, mine.Count, theirs.Count
+		root, r, has, counted := second, peer, theirs.Count, mine.Count
+		if second != int(mine.Root) {
+			root, r, has, counted = peer, second, mine.Count, theirs.Count
 		}
 		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d elements in %v, the counts of rank "+
 			"%d have %d for it", r, has, mine, root, counted)
 	case theirs.Number != mine.Number && sameButChain(its, own):
 		text = fmt.Sprintf("rank %d called %v as Init %d of equal calls, while rank %d called Init %d (a plain call is as "+
 			"Init 1): ranks make and start equal persistent calls in the same order", peer, own,
-			theirs.Number+1, c.rank, mine.Number+1)
+			theirs.Number+1, second, mine.Number+1)
 	case sameButChain(theirs, mine):
 		by := "by different plans"
 		if mine.Varied {
 			by = "with different counts or " + by
 		}
-		text = fmt.Sprintf("rank %d and rank %d run %v %s, or have made different calls before it", peer, c.rank,
+		text = fmt.Sprintf("rank %d and rank %d run %v %s, or have made different calls before it", peer, second,
 			mine, by)
 	}
-	return transport.Fault{Kind: transport.FaultMismatch, Rank: c.suspect(peer, theirs, mine), Text: text}
+	return transport.Fault{Kind: transport.FaultMismatch, Rank: suspect, Text: text}
 }
 
 // suspect returns the rank to blame for a mismatch between this rank and peer:

@@ -268,7 +268,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestSuspect: the rank at fault is the one with whose call fewer ranks agree, and none where as many do.
+// TestSuspect: the rank at fault is the one with whose call fewer ranks agree, and none where as many do. The text of
+// the fault begins with it.
 func TestSuspect(t *testing.T) {
 	for _, c := range []struct {
 		odd  []int
@@ -288,7 +289,8 @@ func TestSuspect(t *testing.T) {
 		for r := range ranks {
 			b.fault = nil
 			ranks[r].Check()
-			if b.fault == nil || b.fault.Rank != c.want {
+			if b.fault == nil || b.fault.Rank != c.want ||
+				c.want >= 0 && !strings.HasPrefix(b.fault.Text, fmt.Sprintf("rank %d called ", c.want)) {
 				t.Errorf("of %d ranks %v differ: rank %d found %v, want rank %d", c.size, c.odd, r, b.fault, c.want)
 			}
 		}
