@@ -121,6 +121,7 @@ func testSleepAny(t *testing.T, open opener) {
 			})
 			slept := time.Duration(0)
 			for try := 0; try < 3 && slept < 25*time.Millisecond; try++ { // records of TLS itself may end one sleep
+				b.Ring()
 				prepare()
 				slept = asleep(30 * time.Millisecond)
 			}
