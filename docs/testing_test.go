@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"go/ast"
 	"io/fs"
 	"os"
 	"path"
@@ -24,10 +25,8 @@ func TestVariables(t *testing.T) {
 		}
 		listed[name] = true
 	}
-	options := read(t, "options.md")
 	for name, found := range listed {
-		flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "TREERUN_")), "_", "-") // of job.Variable
-		if !found && !strings.Contains(options, "--"+flag+" ") {
+		if !found {
 			t.Errorf("testing.md lists %s, which no file has", name)
 		}
 	}
@@ -36,11 +35,12 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// variables returns the names of all variables in Go files and scripts, and in strings of C files, each with a file.
+// variables returns the names of all variables in Go files and scripts, in strings of C files, and of the settings that
+// have variables by job.Variable, each with a file.
 func variables(t *testing.T) map[string]string {
 	t.Helper()
 	word, quoted := regexp.MustCompile(`\bTREERUN_\w*[A-Z]\b`), regexp.MustCompile(`"(TREERUN_\w*[A-Z])"`)
-	found := map[string]string{}
+	found := settingVariables(t)
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			if d.Name() == ".git" {
@@ -65,4 +65,49 @@ func variables(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// settingVariables returns the variables of settings, each with a file: those of the list variables of package environ,
+// which has all that the launcher reads, too, and of arguments of job.Variable.
+func settingVariables(t *testing.T) map[string]string {
+	t.Helper()
+	constants, settings := map[string]string{}, map[ast.Expr]string{}
+	for _, s := range sources(t) {
+		if s.test || !slices.Contains(s.imported(), module+"/internal/job") {
+			continue
+		}
+		ast.Inspect(s.File, func(n ast.Node) bool {
+			var found []ast.Expr
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, value := range n.Values {
+					list, ok := value.(*ast.CompositeLit)
+					if ok && n.Names[i].Name == "variables" {
+						found = list.Elts
+					} else if text, ok := literal(value); ok {
+						constants[n.Names[i].Name] = text
+					}
+				}
+			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Variable" {
+					found = n.Args
+				}
+			}
+			for _, setting := range found {
+				settings[setting] = s.path
+			}
+			return true
+		})
+	}
+	all := map[string]string{}
+	for setting, file := range settings {
+		text, _ := literal(setting)
+		if name, ok := setting.(*ast.Ident); ok {
+			text = constants[name.Name] // none for a variable
+		}
+		if text != "" {
+			all["TREERUN_"+strings.ToUpper(strings.ReplaceAll(text, "-", "_"))] = file // job.Variable
+		}
+	}
+	return all
 }
