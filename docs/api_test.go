@@ -18,11 +18,11 @@ import (
 )
 
 // TestAPI: the packages for users declare exactly what testdata/api lists, as go doc prints it on amd64, without
-// comments. A change of these files is a change of the API, and belongs in the changelog. With -rewrite the test writes
-// them.
+// comments. Then follow the members that their types have through aliases and embedded types. A change of these files
+// is a change of the API, and belongs in the changelog. With -rewrite the test writes them.
 func TestAPI(t *testing.T) {
 	for pkg := range strings.FieldsSeq(forUsers) {
-		got := declarations(t, pkg)
+		got := declarations(t, pkg) + inherited(t, pkg)
 		golden := filepath.Join("testdata", "api", strings.ReplaceAll(pkg, "/", "-")+".txt")
 		if *rewrite {
 			if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
