@@ -39,13 +39,13 @@ func newQueries(w *World) *queries {
 	q.job = &waits.Job{
 		Rank: q.cfg.Rank, Size: q.cfg.Size,
 		Every: q.cfg.waitReport, Limit: q.cfg.parsed.StallTimeout, Log: q.cfg.logWait,
-		Ask: q.ask, State: q.members.process, HostOf: func(rank int) int { return q.cfg.Hosts[rank] },
+		Query: q.query, State: q.members.process, HostOf: func(rank int) int { return q.cfg.Hosts[rank] },
 	}
 	return q
 }
 
-// ask requests the waits of a rank.
-func (q *queries) ask(ctx context.Context, rank, about int) (s waits.Status, err error) {
+// query requests the waits of a rank.
+func (q *queries) query(ctx context.Context, rank, about int) (s waits.Status, err error) {
 	if q.mesh.HasLeft(rank) {
 		return s, ErrPeerClosed
 	}

@@ -113,7 +113,7 @@ func TestAskWaits(t *testing.T) {
 	j := newTestJob(t, 3).start()
 	w := j.worlds[1].Waits().NewWait("left", nil)
 	w.Publish("Recv", time.Now(), []waits.Blocker{{Rank: 2, What: "to send"}})
-	s, err := j.worlds[0].queries.ask(t.Context(), 1, 2)
+	s, err := j.worlds[0].queries.query(t.Context(), 1, 2)
 	if err != nil || len(s.Waits) != 1 || s.Waits[0].Scope != "left" || s.Waits[0].In != "Recv" ||
 		fmt.Sprint(s.Waits[0].For) != "[2]" {
 		t.Fatalf("%+v, %v", s, err)
@@ -122,7 +122,7 @@ func TestAskWaits(t *testing.T) {
 		t.Error("nothing is known of the process of rank 2")
 	}
 	w.Close()
-	if s, err = j.worlds[0].queries.ask(t.Context(), 1, 99); err != nil || len(s.Waits) != 0 || s.State != "" {
+	if s, err = j.worlds[0].queries.query(t.Context(), 1, 99); err != nil || len(s.Waits) != 0 || s.State != "" {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -131,11 +131,11 @@ func (m *machine) wrongAt(c *cell, reason Reason, format string, args ...any) er
 	if c.symbol.made != nowhere {
 		at, verb = c.symbol.made, "makes"
 	}
-	who := "its result"
+	which := "its result"
 	if rank := m.tracks[c.stored.track].Rank; rank != m.tracks[at.track].Rank {
-		who = fmt.Sprintf("the result of rank %d", rank)
+		which = fmt.Sprintf("the result of rank %d", rank)
 	}
-	return m.failAt(at, reason, "%s %s, which "+format, append([]any{verb, who}, args...)...)
+	return m.failAt(at, reason, "%s %s, which "+format, append([]any{verb, which}, args...)...)
 }
 
 // wrong makes an error that belongs to a rank but to none of its steps.

@@ -94,8 +94,8 @@ func newLearner(c *collective.Comm) *learner {
 			return append(m.BuildTrainableVariablesGradientsGraph(loss), loss)
 		}),
 		right: model.MustNewExec(backend, m.Reuse(), func(m *model.Context, images, labels *Node) *Node {
-			told := ArgMax(logits(m, images), -1, dtypes.Int32)
-			return ReduceAllSum(ConvertDType(Equal(told, Reshape(labels, -1)), dtypes.Int32))
+			predicted := ArgMax(logits(m, images), -1, dtypes.Int32)
+			return ReduceAllSum(ConvertDType(Equal(predicted, Reshape(labels, -1)), dtypes.Int32))
 		}),
 		update: model.MustNewExec(backend, m.Checked(false), func(m *model.Context, gradients []*Node) *Node {
 			for v := range m.IterVariables() {

@@ -31,7 +31,7 @@ func main() {
 
 func run(ctx context.Context, state string) error {
 	// This context is not for calls: its end would end the communicator on all ranks.
-	told, _ := signal.NotifyContext(ctx, syscall.SIGTERM)
+	terminated, _ := signal.NotifyContext(ctx, syscall.SIGTERM)
 	w, err := rank.Init(ctx)
 	if err != nil {
 		return err
@@ -41,11 +41,11 @@ func run(ctx context.Context, state string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(count(ctx, told, c, state), c.Close())
+	return errors.Join(count(ctx, terminated, c, state), c.Close())
 }
 
 // count makes steps until a rank gets SIGTERM.
-func count(ctx, told context.Context, c *collective.Comm, state string) (err error) {
+func count(ctx, terminated context.Context, c *collective.Comm, state string) (err error) {
 	step := 0
 	if text, err := os.ReadFile(state); err == nil && c.Rank() == 0 {
 		fmt.Sscan(string(text), &step)
@@ -58,7 +58,7 @@ func count(ctx, told context.Context, c *collective.Comm, state string) (err err
 	}
 	for leave := 0; leave == 0; step++ {
 		time.Sleep(10 * time.Millisecond) // the work of a step
-		if told.Err() != nil {
+		if terminated.Err() != nil {
 			leave = 1
 		}
 		if leave, err = collective.AllReduceValue(ctx, c, leave, collective.Max); err != nil {

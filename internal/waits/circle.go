@@ -11,13 +11,13 @@ import (
 
 // hop is a wait of one rank for another.
 type hop struct {
-	who, whom int
+	from, on  int
 	in, scope string
 	number    uint64 // of the wait
 }
 
-func hopOf(who, whom int, w Waiting) hop {
-	return hop{who, whom, place(w.In, w.Scope), w.Scope, w.Number}
+func hopOf(from, on int, w Waiting) hop {
+	return hop{from, on, place(w.In, w.Scope), w.Scope, w.Number}
 }
 
 func describeHops(hops []hop) string {
@@ -33,7 +33,7 @@ func describeHops(hops []hop) string {
 		if i == 0 {
 			verb = "waits "
 		}
-		parts = append(parts, fmt.Sprintf("rank %d %sin %s for rank %d", h.who, verb, h.in, h.whom))
+		parts = append(parts, fmt.Sprintf("rank %d %sin %s for rank %d", h.from, verb, h.in, h.on))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -10,8 +10,8 @@ import (
 
 // graph holds the ranks that each rank waits for, none if it computes, and whether any one of them is enough.
 type graph struct {
-	whom [][]int
-	any  []bool
+	waitsFor [][]int
+	any      []bool
 }
 
 func randomGraph(rng *rand.Rand) graph {
@@ -20,13 +20,13 @@ func randomGraph(rng *rand.Rand) graph {
 	for r := range n {
 		for _, to := range rng.Perm(n)[:rng.IntN(n)] {
 			if to != r {
-				g.whom[r] = append(g.whom[r], to)
+				g.waitsFor[r] = append(g.waitsFor[r], to)
 			}
 		}
 		g.any[r] = rng.IntN(2) == 0
 	}
-	if len(g.whom[0]) == 0 {
-		g.whom[0] = []int{1}
+	if len(g.waitsFor[0]) == 0 {
+		g.waitsFor[0] = []int{1}
 	}
 	return g
 }
@@ -35,8 +35,8 @@ func randomGraph(rng *rand.Rand) graph {
 func (g graph) reached() (set int) {
 	for next := 1; set != next; {
 		set = next
-		for r, whom := range g.whom {
-			for _, to := range whom {
+		for r, waitsFor := range g.waitsFor {
+			for _, to := range waitsFor {
 				if set>>r&1 == 1 {
 					next |= 1 << to
 				}
@@ -50,16 +50,16 @@ func (g graph) reached() (set int) {
 // in which each rank waits for another of the set or, where any one is enough, for no rank outside it.
 func (g graph) deadlocked() (all int) {
 	reached := g.reached()
-	for set := range 1 << len(g.whom) {
+	for set := range 1 << len(g.waitsFor) {
 		bad := set&^reached != 0
-		for r, whom := range g.whom {
+		for r, waitsFor := range g.waitsFor {
 			in := 0
-			for _, to := range whom {
+			for _, to := range waitsFor {
 				in += set >> to & 1
 			}
 			held := in > 0
 			if g.any[r] {
-				held = in == len(whom) && in > 0
+				held = in == len(waitsFor) && in > 0
 			}
 			bad = bad || set>>r&1 == 1 && !held
 		}
@@ -76,11 +76,11 @@ func TestCirclesOfAny(t *testing.T) {
 	circles := 0
 	for seed := range uint64(3000) {
 		g := randomGraph(rand.New(rand.NewPCG(seed, 3)))
-		jobs := NewLocal(len(g.whom)).Jobs
+		jobs := NewLocal(len(g.waitsFor)).Jobs
 		var first *Wait
-		for r := len(g.whom) - 1; r >= 0; r-- {
+		for r := len(g.waitsFor) - 1; r >= 0; r-- {
 			var blockers []Blocker
-			for _, to := range g.whom[r] {
+			for _, to := range g.waitsFor[r] {
 				blockers = append(blockers, Blocker{Rank: to, What: "to send", Any: g.any[r]})
 			}
 			if first = jobs[r].NewWait("", nil); len(blockers) > 0 {
@@ -89,12 +89,12 @@ func TestCirclesOfAny(t *testing.T) {
 		}
 		cause, ring := first.look(t.Context())
 		dead := g.deadlocked()
-		outside := slices.ContainsFunc(ring, func(h hop) bool { return dead>>h.who&1 == 0 || dead>>h.whom&1 == 0 })
+		outside := slices.ContainsFunc(ring, func(h hop) bool { return dead>>h.from&1 == 0 || dead>>h.on&1 == 0 })
 		circle := cause.Rank < 0 && strings.HasSuffix(cause.Text, ": a circle") && ring != nil
 		switch {
 		case circle != (dead != 0), outside:
 			t.Fatalf("seed %d, %+v: %+v; ranks %b cannot get on", seed, g, cause, dead)
-		case !circle && (cause.Rank < 0 || len(g.whom[cause.Rank]) > 0):
+		case !circle && (cause.Rank < 0 || len(g.waitsFor[cause.Rank]) > 0):
 			t.Fatalf("seed %d, %+v: %+v, want a rank that computes", seed, g, cause)
 		}
 		if circle {

@@ -25,7 +25,7 @@ type round struct {
 func NewLocal(ranks int) *Local {
 	l := &Local{Jobs: make([]*Job, ranks)}
 	for r := range l.Jobs {
-		l.Jobs[r] = &Job{Rank: r, Size: ranks, Ask: func(ctx context.Context, rank, about int) (Status, error) {
+		l.Jobs[r] = &Job{Rank: r, Size: ranks, Query: func(ctx context.Context, rank, about int) (Status, error) {
 			return l.Jobs[rank].Status(ctx, about), nil
 		}}
 	}

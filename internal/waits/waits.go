@@ -29,9 +29,9 @@ type Job struct {
 	Limit      time.Duration     // the stall timeout; 0 disables it
 	Log        func(text string) // receives the reports; if nil, they go to Report or to standard error
 
-	// Ask requests the Status of a rank, including the state of the process of rank about if that process runs on the
+	// Query requests the Status of a rank, including the state of the process of rank about if that process runs on the
 	// queried rank's host. If Ask is nil, no rank can be queried.
-	Ask func(ctx context.Context, rank, about int) (Status, error)
+	Query func(ctx context.Context, rank, about int) (Status, error)
 
 	// State returns the process ID of a rank, and its state if it runs on this host. If State is nil, neither is known.
 	State func(rank int) (pid int, s job.ProcState)

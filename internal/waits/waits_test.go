@@ -14,10 +14,10 @@ import (
 )
 
 // await publishes a wait of j's rank in a call for the given ranks.
-func await(j *Job, comm, in string, whom ...int) *Wait {
+func await(j *Job, comm, in string, ranks ...int) *Wait {
 	w := j.NewWait(comm, nil)
 	var blockers []Blocker
-	for _, r := range whom {
+	for _, r := range ranks {
 		blockers = append(blockers, Blocker{Rank: r, What: "to send"})
 	}
 	w.Publish(in, time.Now(), blockers)
@@ -211,15 +211,15 @@ func TestStopped(t *testing.T) {
 		}
 	}
 	for r, j := range all {
-		ask := j.Ask
-		j.Ask = func(ctx context.Context, rank, about int) (Status, error) {
+		query := j.Query
+		j.Query = func(ctx context.Context, rank, about int) (Status, error) {
 			if rank == 2 && r != 3 {
-				t.Errorf("rank %d asked rank 2, which is stopped", r)
+				t.Errorf("rank %d queried rank 2, which is stopped", r)
 			}
 			if rank == 2 || rank == 4 {
 				return Status{}, context.DeadlineExceeded
 			}
-			return ask(ctx, rank, about)
+			return query(ctx, rank, about)
 		}
 		j.State = state(r)
 		j.HostOf = func(r int) int { return hosts[r] }

@@ -46,12 +46,12 @@ type node struct {
 
 // Limits of a query of the other ranks.
 const (
-	askFor      = time.Second
-	lookFor     = 3 * time.Second // for all ranks together
-	askers      = 16              // concurrent queries
-	maxListed   = 4               // ranks of a chain that are listed
-	maxLooks    = 1024            // ranks
-	busyTimeout = time.Second     // for a rank that is in a call
+	queryTimeout = time.Second
+	lookFor      = 3 * time.Second // for all ranks together
+	askers       = 16              // concurrent queries
+	maxListed    = 4               // ranks of a chain that are listed
+	maxLooks     = 1024            // ranks
+	busyTimeout  = time.Second     // for a rank that is in a call
 )
 
 // Why determines why the wait that w has published has not ended: it queries the ranks that are waited for about their
@@ -151,13 +151,13 @@ func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 			process = fmt.Sprintf("; its process %d is %s", pid, s)
 		}
 	}
-	if j.Ask == nil {
+	if j.Query == nil {
 		n.class, n.is = unknown, "is waited for"+process
 		return
 	}
-	within, cancel := context.WithTimeout(ctx, askFor)
+	within, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	s, err := j.Ask(within, n.rank, n.rank)
+	s, err := j.Query(within, n.rank, n.rank)
 	s.Waits = slices.DeleteFunc(s.Waits, func(w Waiting) bool { return w.GaveUp > int64(age) })
 	switch {
 	case err != nil:
@@ -193,8 +193,8 @@ func (j *Job) secondHand(ctx context.Context, r int) string {
 		if q == r || j.HostOf(q) != j.HostOf(r) {
 			continue
 		}
-		within, cancel := context.WithTimeout(ctx, askFor)
-		s, err := j.Ask(within, q, r)
+		within, cancel := context.WithTimeout(ctx, queryTimeout)
+		s, err := j.Query(within, q, r)
 		cancel()
 		if err == nil && s.State != "" {
 			return fmt.Sprintf("is %s, according to rank %d", s.State, q)

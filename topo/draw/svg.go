@@ -306,32 +306,32 @@ func (c *canvas) drawSmall(overlay int, caption string) {
 
 // legend explains the signs of the picture, from a place on, and names the omitted parts.
 func (c *canvas) legend(at chart.Point) {
-	say := func(class, text string) {
+	write := func(class, text string) {
 		for _, part := range numbers.Wrapped(text, 64) {
 			c.Text(at, 12, "start", class, part)
 			at.Y += lineStep
 		}
 	}
 	for _, w := range c.plan.Warnings {
-		say(chart.Alarm, w)
+		write(chart.Alarm, w)
 	}
 	if over := len(c.wires) - maxLinks; over > 0 {
-		say(chart.Alarm, fmt.Sprintf("%d slower links are not drawn", over))
+		write(chart.Alarm, fmt.Sprintf("%d slower links are not drawn", over))
 	}
-	say(chart.Ink, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
+	write(chart.Ink, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
 	if len(c.overlays) == 1 {
-		say(chart.Ink, c.overlays[0].caption)
+		write(chart.Ink, c.overlays[0].caption)
 	}
 	for _, name := range c.unnamed[:min(len(c.unnamed), maxLines)] {
-		say(chart.Ink, name)
+		write(chart.Ink, name)
 	}
 	if more := max(len(c.overlays)-maxLines, 0) + max(len(c.unnamed)-maxLines, 0); more > 0 {
-		say(chart.Ink, fmt.Sprintf("and %d more trees, rings and ports", more))
+		write(chart.Ink, fmt.Sprintf("and %d more trees, rings and ports", more))
 	}
 	if len(c.overlays) > 0 {
-		say(chart.Ink, "load / rate of a link: under the mouse")
+		write(chart.Ink, "load / rate of a link: under the mouse")
 	}
 	for _, n := range c.plan.Notes {
-		say(chart.Ink, n)
+		write(chart.Ink, n)
 	}
 }

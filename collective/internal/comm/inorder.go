@@ -52,15 +52,16 @@ func (a *Args) SetInOrder(c *Comm, count, recvs, size, root int, id uint64, comb
 func compareInOrder(all []byte, each int) error {
 	for r := 1; r < len(all)/each; r++ {
 		if theirs := all[r*each:][:each]; string(theirs) != string(all[:each]) {
-			return transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r, saysInOrder(theirs, all),
-				saysInOrder(all, all))
+			return transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r, describeInOrder(theirs, all),
+				describeInOrder(all, all))
 		}
 	}
 	return nil
 }
 
-// saysInOrder describes, for users, the call that a rank has begun. A type other than that of first has no name here.
-func saysInOrder(b, first []byte) string {
+// describeInOrder describes, for users, the call that a rank has begun. A type other than that of first has no name
+// here.
+func describeInOrder(b, first []byte) string {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	if word(3) < 1<<16 { // of an operation
 		return fmt.Sprintf("the %v of %d %v", kernel.Op(word(3)>>8), word(0), kernel.DType(word(3)))

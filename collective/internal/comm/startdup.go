@@ -62,7 +62,7 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 // it is not called again: New has failed.
 func (d *StartedDup) gather(ctx context.Context, mine, all []byte) error {
 	defer waits.Within(ctx).Pause()() // until Wait this rank waits for no other
-	d.rounds.Ask(passesAmong(d.world.Members, mine, all))
+	d.rounds.Request(passesAmong(d.world.Members, mine, all))
 	for look := time.Millisecond; ; look = min(2*look, 10*time.Millisecond) {
 		d.c.move()
 		select {

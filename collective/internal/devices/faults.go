@@ -18,7 +18,7 @@ func (d *Session) Fail(during string, err error) {
 	} else {
 		d.deviceFailed(during, err)
 	}
-	d.aborted()
+	d.passFault()
 }
 
 // Cause returns the cause of a fault of this rank's device, nil without one.
@@ -78,8 +78,8 @@ func (d *Session) awaitFault(within time.Duration) (failed bool) {
 	return failed
 }
 
-// aborted passes a fault of the communicator on to the group.
-func (d *Session) aborted() bool {
+// passFault passes a fault of the communicator on to the group, and reports whether there is one.
+func (d *Session) passFault() bool {
 	fault, failed := d.c.Endpoint.Aborted()
 	if failed {
 		d.group.Abort(setup.ErrorOf(fault))

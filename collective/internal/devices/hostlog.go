@@ -36,8 +36,9 @@ func (l *hostLog) note(id call.ID) {
 	l.noted = id.Seq
 }
 
-// compare compares all calls of this rank with those that the other ranks of its host have made, unless that was done.
-func (l *hostLog) compare() (same bool) {
+// abortOnMismatch compares all calls of this rank with those that the other ranks of its host have made, unless that
+// was done. If they differ it aborts the communicator; it reports whether they are the same.
+func (l *hostLog) abortOnMismatch() (same bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.block

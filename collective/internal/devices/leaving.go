@@ -34,7 +34,7 @@ func (d *Session) Close() error {
 	if d == nil {
 		return nil
 	}
-	d.aborted()
+	d.passFault()
 	return d.release()
 }
 

@@ -12,17 +12,17 @@ import (
 // watch checks the calls under way. If a stream waits for a rank that will never come, the communicator fails, and the
 // stream continues.
 func (d *Session) watch() {
-	if d.aborted() {
+	if d.passFault() {
 		return
 	}
 	left, err := d.calls.retire()
 	switch {
 	case err != nil:
 		d.groupFailed(err)
-		d.aborted()
+		d.passFault()
 	case left == 0:
 		d.waiting.Clear()
-		d.log.compare()
+		d.log.abortOnMismatch()
 	default:
 		d.compare()
 		d.publish()
@@ -32,7 +32,7 @@ func (d *Session) watch() {
 // compare checks whether the other ranks have made the same calls, and have not left before one that is under way.
 func (d *Session) compare() {
 	p, found := d.calls.oldest()
-	if !d.log.compare() || !found {
+	if !d.log.abortOnMismatch() || !found {
 		return
 	}
 	c := d.c

@@ -25,12 +25,12 @@ func (q *Queue) NewBackground(name string, tag int32) *Background {
 	return &Background{Name: name, Moved: make(chan struct{}, 1), q: q, tag: tag}
 }
 
-// Ask begins a round, whose slices are the Queue's until Moved. The goroutine of b calls it, once for each Moved.
-func (b *Background) Ask(round []Pass) {
+// Request begins a round, whose slices are the Queue's until Moved. The goroutine of b calls it, once for each Moved.
+func (b *Background) Request(round []Pass) {
 	b.round = round
 	for swapped := false; !swapped; {
-		b.next = b.q.backgrounds.asked.Load()
-		swapped = b.q.backgrounds.asked.CompareAndSwap(b.next, b)
+		b.next = b.q.backgrounds.requested.Load()
+		swapped = b.q.backgrounds.requested.CompareAndSwap(b.next, b)
 	}
 	b.q.ep.Bell().Ring()
 }
@@ -49,30 +49,31 @@ func (b *Background) DoneFlag() *bool { return &b.done }
 
 // backgrounds are the Backgrounds with a round that is not done.
 type backgrounds struct {
-	asked atomic.Pointer[Background] // whose round has not begun, latest first
-	under []*Background              // whose round is under way
+	requested atomic.Pointer[Background] // whose round has not begun, latest first
+	under     []*Background              // whose round is under way
 }
 
-func (b *backgrounds) active() bool { return b.asked.Load() != nil || len(b.under) > 0 }
+func (b *backgrounds) active() bool { return b.requested.Load() != nil || len(b.under) > 0 }
 
 // moveBackgrounds begins the rounds that goroutines have requested, and ends those whose messages are done.
 func (q *Queue) moveBackgrounds() (err error) {
-	for b := q.backgrounds.asked.Swap(nil); b != nil; b = b.next {
+	for b := q.backgrounds.requested.Swap(nil); b != nil; b = b.next {
 		q.steps++
 		if b.under, err = q.Exchange(b.Name, b.tag, b.round); err != nil {
 			return err
 		}
 		q.backgrounds.under = append(q.backgrounds.under, b)
 	}
-	q.backgrounds.under = slices.DeleteFunc(q.backgrounds.under, (*Background).moved)
+	q.backgrounds.under = slices.DeleteFunc(q.backgrounds.under, (*Background).endRoundIfDone)
 	if b := q.WaitedBackground; b != nil && b.Ended() {
 		b.done = true
 	}
 	return nil
 }
 
-// moved reports whether the messages of the round of b are done.
-func (b *Background) moved() bool {
+// endRoundIfDone ends the round of b if its messages are done, and reports whether they are. While this rank waits for
+// b, it sets the Queue's Waited to the first message that is not done.
+func (b *Background) endRoundIfDone() bool {
 	p := Pending(b.under)
 	if b.q.WaitedBackground == b {
 		b.q.Waited = p

@@ -26,13 +26,13 @@ func together[A, B any](ctx context.Context, size int, all allGather, first func
 		func(g allGather) { b.value, b.err = second(g) },
 	}
 	gives := make([]func() ([]byte, bool), len(steps))
-	var told [][][]byte // by rank, then by step
+	var gathered [][][]byte // by rank, then by step
 	var failed error
 	for i, step := range steps {
 		next, stop := iter.Pull(func(yield func(blob []byte) bool) {
 			step(func(_ context.Context, blob []byte) (got [][]byte, err error) {
 				yield(blob)
-				for _, of := range told {
+				for _, of := range gathered {
 					got = append(got, of[i])
 				}
 				return got, failed
@@ -50,10 +50,10 @@ func together[A, B any](ctx context.Context, size int, all allGather, first func
 		if !running {
 			return a, b
 		}
-		told, failed = agree.Exchange(ctx, all, size, nil, mine, nil)
-		for r, of := range told {
+		gathered, failed = agree.Exchange(ctx, all, size, nil, mine, nil)
+		for r, of := range gathered {
 			if len(of) != len(steps) {
-				told, failed = nil, fmt.Errorf("message of rank %d: %d steps, want %d", r, len(of), len(steps))
+				gathered, failed = nil, fmt.Errorf("message of rank %d: %d steps, want %d", r, len(of), len(steps))
 			}
 		}
 	}

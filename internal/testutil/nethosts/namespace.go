@@ -34,8 +34,8 @@ func newNamespace(name, names, dir string) (*namespace, error) {
 		Unshareflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNS,
 		Setsid:       true, // an interrupt from the terminal is for the test, which then ends this process
 	}
-	var told strings.Builder
-	cmd.Stderr = &told
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func newNamespace(name, names, dir string) (*namespace, error) {
 	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
 		_ = life.Close()
 		err := cmd.Wait()
-		return nil, fmt.Errorf("setting up host %s: %v: %s", name, err, strings.TrimSpace(told.String()))
+		return nil, fmt.Errorf("setting up host %s: %v: %s", name, err, strings.TrimSpace(stderr.String()))
 	}
 	return ns, nil
 }

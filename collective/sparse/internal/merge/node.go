@@ -148,6 +148,6 @@ func (n *Node) Done() bool {
 // Counts returns the counts since Begin.
 func (n *Node) Counts() block.Counts { return n.counts }
 
-func (n *Node) chunkError(who string, err error) error {
-	return fmt.Errorf("merge: tensor %d, chunk of %s: %w", n.job.Tensor, who, err)
+func (n *Node) chunkError(origin string, err error) error {
+	return fmt.Errorf("merge: tensor %d, chunk of %s: %w", n.job.Tensor, origin, err)
 }
