@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func inherited(t *testing.T, pkg string) string {
 		}
 		return of.Name()
 	}
-	var out strings.Builder
+	var lines []string
 	for _, name := range p.Scope().Names() {
 		object, ok := p.Scope().Lookup(name).(*types.TypeName)
 		if !ok || !object.Exported() {
@@ -60,17 +61,19 @@ func inherited(t *testing.T, pkg string) string {
 		typ := types.Unalias(object.Type())
 		if underlying := typ.Underlying(); object.IsAlias() && !types.IsInterface(typ) {
 			if _, ok := underlying.(*types.Struct); !ok {
-				fmt.Fprintf(&out, "// %s %s\n", name, types.TypeString(underlying, qualifier))
+				lines = append(lines, fmt.Sprintf("// %s %s\n", name, types.TypeString(underlying, qualifier)))
 			}
 		}
 		for _, member := range members(typ) {
 			found, index, _ := types.LookupFieldOrMethod(typ, true, p, member.Name())
 			if found == member && member.Exported() && (object.IsAlias() || len(index) > 1) {
-				fmt.Fprintf(&out, "// %s.%s %s\n", name, member.Name(), types.TypeString(member.Type(), qualifier))
+				text := types.TypeString(member.Type(), qualifier)
+				lines = append(lines, fmt.Sprintf("// %s.%s %s\n", name, member.Name(), text))
 			}
 		}
 	}
-	return out.String()
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 // members returns the fields and methods of a type and of those embedded in it.
