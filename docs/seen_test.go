@@ -20,7 +20,9 @@ var imported = sync.OnceValues(func() (types.Importer, error) {
 	for pkg := range strings.FieldsSeq(forUsers) {
 		args = append(args, module+"/"+pkg)
 	}
-	list, err := exec.Command("go", args...).Output()
+	command := exec.Command("go", args...)
+	command.Stderr = os.Stderr
+	list, err := command.Output()
 	exports := map[string]string{}
 	for line := range strings.Lines(string(list)) {
 		name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
