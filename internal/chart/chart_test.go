@@ -38,6 +38,15 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+// Labels have four digits at most.
+func TestShortNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.1 + 0.2: "0.3", 999: "999", 12346: "12.35k", 5e6: "5M"} {
+		if got := shortNumber(v, 1000, "kMGT"); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}
+
 // A chart is well-formed, names its axes and curves, and is the same every time.
 func TestSVG(t *testing.T) {
 	falls, rises := []Point{{X: 1, Y: 100}, {X: 100, Y: 1}}, []Point{{X: 1, Y: 1}, {X: 100, Y: 100}}

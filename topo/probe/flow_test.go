@@ -38,6 +38,18 @@ func TestCurve(t *testing.T) {
 	}
 }
 
+// Between two notes bytes come evenly; none come before the first one and after the last one.
+func TestCurveOfTwoNotes(t *testing.T) {
+	c := &curve{begin: time.Now()}
+	c.add(c.begin.Add(time.Millisecond), 100)
+	c.add(c.begin.Add(3*time.Millisecond), 200)
+	for us, want := range map[time.Duration]float64{500: 0, 2000: 200, 2500: 250, 3000: 300, 4000: 300} {
+		if got := c.until(us * time.Microsecond); got != want {
+			t.Errorf("%d us: %v bytes, want %v", us, got, want)
+		}
+	}
+}
+
 // The window follows the rate: some milliseconds of it, also when the receiver finds much at once after a pause.
 func TestWindow(t *testing.T) {
 	begin := time.Now()

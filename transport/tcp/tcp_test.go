@@ -145,3 +145,26 @@ func TestTell(t *testing.T) {
 		}
 	}
 }
+
+// Close closes all descriptors of an endpoint.
+func TestCloseReleasesDescriptors(t *testing.T) {
+	count := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	before := 0
+	for range 2 { // the first round opens what the runtime keeps
+		before = count()
+		for _, e := range mesh(t, testutil.Pair(2, 64), nil) {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if after := count(); after > before {
+		t.Errorf("%d descriptors are open after Close, %d were before", after, before)
+	}
+}
