@@ -40,7 +40,7 @@ func TestTicks(t *testing.T) {
 
 // Labels have four digits at most.
 func TestShortNumber(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.1 + 0.2: "0.3", 999: "999", 12346: "12.35k", 5e6: "5M"} {
+	for v, want := range map[float64]string{0: "0", 0.1 + 0.2: "0.3", 999: "999", 1000: "1k", 12346: "12.35k", 5e6: "5M"} {
 		if got := shortNumber(v, 1000, "kMGT"); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
 		}
