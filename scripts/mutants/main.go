@@ -1,7 +1,8 @@
 // Mutants finds changes of the code that no test rejects. It draws N places at random over all packages, changes one at
 // a time (a condition, an operator, a statement, a returned error, a number), and runs the tests of the package and
 // then of packages that import it. A mutant that no test rejects is printed; a reader decides whether it changes
-// behavior. No file is changed: the compiler gets the mutant as an overlay. It is run from the root of the repository:
+// behavior. A mutant whose test fails without it as well does not count. No file is changed: the compiler
+// gets the mutant as an overlay. It is run from the root of the repository:
 //
 //	go run ./scripts/mutants -n 200 -seed 1
 package main
@@ -38,6 +39,9 @@ func main() {
 	log.SetPrefix("mutants: ")
 	m := load()
 	all := m.places(*only)
+	if len(all) == 0 {
+		log.Fatalf("no package has places whose path contains %q", *only)
+	}
 	rng := rand.New(rand.NewPCG(*seed, 0))
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	fmt.Printf("%d places; seed %d\n", len(all), *seed)
@@ -76,7 +80,7 @@ func (m *module) tryAll(all []place) (tried, survived int) {
 type verdict int
 
 const (
-	invalid  verdict = iota // it does not compile
+	invalid  verdict = iota // it does not compile, or a test fails also without it
 	caught                  // a test fails, or hangs
 	survivor                // all tests pass
 )
@@ -102,9 +106,16 @@ func (m *module) try(p place) (verdict, string) {
 		return invalid, text
 	}
 	for _, tests := range m.testsFor(pkg) {
-		if by, ok := m.pass(overlay, tests); !ok {
-			return caught, text + ", by " + strings.TrimPrefix(tests, m.path+"/") + by
+		by, ok := m.pass(tests, "-overlay", overlay)
+		if ok {
+			continue
 		}
+		text = strings.TrimSpace(text + ", by " + strings.TrimPrefix(tests, m.path+"/") + " " + by)
+		if _, ok := m.pass(tests, "-run", "^"+by); !ok {
+			fmt.Println("not counted: the test fails without the mutant as well:", text)
+			return invalid, text
+		}
+		return caught, text
 	}
 	return survivor, text
 }
@@ -112,16 +123,16 @@ func (m *module) try(p place) (verdict, string) {
 // failed matches the line of a test that has failed.
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// pass reports whether the tests of a package pass with a mutant, and else the first that fails.
-func (m *module) pass(overlay, pkg string) (by string, ok bool) {
+// pass reports whether the tests of a package pass with the given arguments of go test, and else the first that fails.
+func (m *module) pass(pkg string, args ...string) (by string, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), *limit+time.Minute)
 	defer cancel()
-	test := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast",
-		"-timeout", limit.String(), pkg)
+	test := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-vet=off", "-count=1", "-failfast",
+		"-timeout", limit.String()}, args, []string{pkg})...)
 	test.WaitDelay = time.Second
 	out, err := test.Output()
 	if name := failed.FindSubmatch(out); name != nil {
-		by = " " + string(name[1])
+		by = string(name[1])
 	}
 	return by, err == nil
 }
