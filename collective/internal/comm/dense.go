@@ -38,8 +38,8 @@ func (i *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 	k := DeviceArgs{
 		Args:   Args{Args: engine.Args{ID: call.ID{Device: true}, Work: kernel.Work{Op: op}}},
 		stream: s,
-		In:     devices.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
-		Out:    devices.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
+		send:   devices.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
+		recv:   devices.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
 	}
 	k.setID(plan.AllReduce, -1, count, t)
 	return i.Comm.Devices.start(ctx, &k)

@@ -70,7 +70,7 @@ func (d *Devices) start(ctx context.Context, k *DeviceArgs) error {
 	id := k.ID
 	id.Seq = c.Seq
 	c.Tally.count(rowOf(id.Kind), k.Args.bytes(c.Size))
-	next := device.Call{In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
+	next := device.Call{In: k.send.Addr, Out: k.recv.Addr, Work: k.Work}
 	if err := d.Session.Start(k.stream, k.Kind, id, &next); err != nil {
 		return d.failed(id.String(), err)
 	}

@@ -226,8 +226,8 @@ func TestMerge(t *testing.T) {
 		if len(tracks) != 1 || len(tracks[0].steps) != 1 {
 			return fmt.Errorf("%d tracks, the first with %d steps", len(tracks), len(tracks[0].steps))
 		}
-		if s := tracks[0].steps[0]; len(s.args) != 4 || len(s.outs) != 3 || s.Dst != plan.Out {
-			return fmt.Errorf("%d operands, %d receivers, into %d", len(s.args), len(s.outs), s.Dst)
+		if s := tracks[0].steps[0]; len(s.operands) != 4 || len(s.outs) != 3 || s.Dst != plan.Out {
+			return fmt.Errorf("%d operands, %d receivers, into %d", len(s.operands), len(s.outs), s.Dst)
 		}
 		return nil
 	})

@@ -10,14 +10,14 @@ import (
 // step is a plan.Fused with the links of this rank, and the properties that follow from them.
 type step struct {
 	plan.Fused
-	args     []operand // its Args
-	outs     []out     // its To
-	receives int       // of args come from other ranks
-	zeroCopy bool      // any memory may be lent to all of outs
+	operands []operand // Fused.Args, with their links
+	outs     []out     // Fused.To, with their links
+	receives int       // the number of operands that come from other ranks
+	zeroCopy bool      // whether any memory may be lent to all of outs
 
 	// See markSteps.
-	keepsOut, keepsIn           bool // its value in Out, or in place in In, stays until all receivers have read it
-	prePosted, prePostedInPlace bool // the targets of all its chunks may be posted in advance
+	keepsOut, keepsIn           bool // whether its value in Out, or in place in In, stays until all receivers have read it
+	prePosted, prePostedInPlace bool // whether the targets of all its chunks may be posted in advance
 }
 
 // operand is a plan.Operand with its link.
@@ -46,7 +46,7 @@ func (e *Engine) compile(fused []plan.Fused, lane int) (all []step, err error) {
 					return nil, fmt.Errorf("step %d: from rank %d: %w", a.Step, a.From, err)
 				}
 			}
-			s.args = append(s.args, o)
+			s.operands = append(s.operands, o)
 		}
 		s.zeroCopy = len(s.To) > 0
 		for _, t := range s.To {
@@ -57,8 +57,8 @@ func (e *Engine) compile(fused []plan.Fused, lane int) (all []step, err error) {
 			s.outs = append(s.outs, o)
 			s.zeroCopy = s.zeroCopy && o.link.LendsAny()
 		}
-		if len(s.args) == 1 && (s.Dst == plan.In || s.Dst == plan.Out) {
-			s.args[0].post, _ = s.args[0].in.(transport.ReceivePoster)
+		if len(s.operands) == 1 && (s.Dst == plan.In || s.Dst == plan.Out) {
+			s.operands[0].post, _ = s.operands[0].in.(transport.ReceivePoster)
 		}
 	}
 	return all, nil

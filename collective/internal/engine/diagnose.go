@@ -42,7 +42,7 @@ func (e *Engine) blockers() (list []waits.Blocker) {
 func (s *step) blockers(f func(peer int32, what string)) {
 	var h call.Header
 	all := true
-	for _, a := range s.args {
+	for _, a := range s.operands {
 		if a.in == nil {
 			continue
 		}

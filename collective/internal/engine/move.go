@@ -12,8 +12,8 @@ import (
 // checked before any is used.
 func (t *track) take(s *step, from, n int) (bool, error) {
 	e := t.e
-	for i := range s.args {
-		a := &s.args[i]
+	for i := range s.operands {
+		a := &s.operands[i]
 		if a.in == nil {
 			continue
 		}
@@ -63,15 +63,15 @@ func (s *step) reserve(n int, lends bool) (to []byte, ok bool, err error) {
 // that sleep.
 func (t *track) publish(s *step, lent bool) {
 	if len(s.outs) == 0 && s.receives == 1 {
-		for i := range s.args {
-			if in := s.args[i].in; in != nil {
+		for i := range s.operands {
+			if in := s.operands[i].in; in != nil {
 				in.Release()
 			}
 		}
 		return
 	}
-	for i := range s.args {
-		if in := s.args[i].in; in != nil {
+	for i := range s.operands {
+		if in := s.operands[i].in; in != nil {
 			in.Drop()
 		}
 	}
@@ -92,8 +92,8 @@ func (t *track) publish(s *step, lent bool) {
 			s.outs[i].link.Wake()
 		}
 	}
-	for i := range s.args {
-		if in := s.args[i].in; in != nil {
+	for i := range s.operands {
+		if in := s.operands[i].in; in != nil {
 			in.Wake()
 		}
 	}
@@ -104,8 +104,8 @@ func (t *track) publish(s *step, lent bool) {
 func (t *track) move(s *step, to []byte, from, n int) {
 	c, e := t.call, t.e
 	if len(c.Pieces) == 0 {
-		for i := range s.args {
-			if a := &s.args[i]; a.in == nil {
+		for i := range s.operands {
+			if a := &s.operands[i]; a.in == nil {
 				e.windows[i] = t.operand(a, c.In, c.Out, t.Start+from, n)
 			}
 		}
@@ -113,7 +113,7 @@ func (t *track) move(s *step, to []byte, from, n int) {
 		if s.Dst != plan.None {
 			dst = t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start+from, n)
 		}
-		e.combine(c, e.windows[:len(s.args)], to, dst)
+		e.combine(c, e.windows[:len(s.operands)], to, dst)
 		return
 	}
 	t.movePieces(s, to, t.Start+from, n)
@@ -198,12 +198,12 @@ func (t *track) buffer(b plan.Buf, part int, in, out []byte, from, n int) []byte
 // movePieces is move for a message in pieces, which has one part only.
 func (t *track) movePieces(s *step, to []byte, from, n int) {
 	c, e := t.call, t.e
-	args := e.windows[:len(s.args)]
+	args := e.windows[:len(s.operands)]
 	for done := 0; done < n; {
 		p, at := c.piece(from + done)
 		m := min(n-done, p.End-from-done)
-		for i := range s.args {
-			switch a := &s.args[i]; {
+		for i := range s.operands {
+			switch a := &s.operands[i]; {
 			case a.in != nil:
 				e.pieces[i] = args[i][done : done+m]
 			case a.Buf == plan.Tmp:
@@ -223,7 +223,7 @@ func (t *track) movePieces(s *step, to []byte, from, n int) {
 		if to != nil {
 			window = to[done : done+m]
 		}
-		e.combine(c, e.pieces[:len(s.args)], window, dst)
+		e.combine(c, e.pieces[:len(s.operands)], window, dst)
 		done += m
 	}
 }

@@ -24,10 +24,10 @@ func markSteps(p *plan.Plan, lane int, tracks []track) {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
 			if s.Dst == plan.Out {
-				resultOnly = resultOnly && stores[s.DstPart] == 0 && len(s.args) == 1 && s.args[0].in != nil
+				resultOnly = resultOnly && stores[s.DstPart] == 0 && len(s.operands) == 1 && s.operands[0].in != nil
 				stores[s.DstPart]++
 			}
-			for _, a := range s.args {
+			for _, a := range s.operands {
 				switch {
 				case a.in != nil:
 					users[a.From]++
@@ -44,10 +44,10 @@ func markSteps(p *plan.Plan, lane int, tracks []track) {
 				s.keepsOut = stores[part] == 1 || p.Final(lane, tracks[i].index, step)
 			}
 			s.keepsIn = resultOnly && reads == 1
-			if len(s.args) != 1 || s.args[0].post == nil || s.Dst != plan.Out {
+			if len(s.operands) != 1 || s.operands[0].post == nil || s.Dst != plan.Out {
 				continue
 			}
-			s.prePosted = stores[s.DstPart] == 1 && users[s.args[0].From] == 1
+			s.prePosted = stores[s.DstPart] == 1 && users[s.operands[0].From] == 1
 			s.prePostedInPlace = s.prePosted && (p.Kind == plan.Broadcast || p.Kind == plan.AllReduce) && reads <= 1
 		}
 	}
@@ -60,7 +60,7 @@ func (t *track) place() {
 	for i := range t.steps {
 		s := &t.steps[i]
 		if c.places(s, t.Grain) && t.Bytes > 0 {
-			s.args[0].post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start, t.Bytes), t.Grain)
+			s.operands[0].post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start, t.Bytes), t.Grain)
 		}
 	}
 }

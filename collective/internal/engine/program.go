@@ -79,7 +79,7 @@ func (pr *Program) add(t track) {
 		if s.Names(plan.Tmp) && t.tmp == nil {
 			t.tmp = make([]byte, e.slotBytes)
 		}
-		for len(e.windows) < len(s.args) {
+		for len(e.windows) < len(s.operands) {
 			e.windows, e.pieces = append(e.windows, nil), append(e.pieces, nil)
 		}
 	}

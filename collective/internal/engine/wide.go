@@ -48,7 +48,7 @@ func (t *track) takeWide(s *step, from, chunk int) (bool, error) {
 // recvChunk receives the next of the left bytes from byte from of the lane on, and returns their number; false when
 // there are none yet.
 func (t *track) recvChunk(s *step, from, left int) (n int, ok bool, err error) {
-	a, c, e := &s.args[0], t.call, t.e
+	a, c, e := &s.operands[0], t.call, t.e
 	link := a.in.(transport.LentReceiver)
 	n, ok, err = link.TryHead(&t.got)
 	switch {

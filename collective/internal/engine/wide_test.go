@@ -28,7 +28,7 @@ func (a announced) TryHead(h *call.Header) (int, bool, error) {
 func TestWideChunkOfAnotherLength(t *testing.T) {
 	for _, bytes := range []int{0, 5} {
 		tr := track{e: new(Engine), call: new(Call)}
-		s := &step{args: []operand{{Operand: plan.Operand{From: 1}, in: announced{bytes: bytes}}}}
+		s := &step{operands: []operand{{Operand: plan.Operand{From: 1}, in: announced{bytes: bytes}}}}
 		want := fmt.Sprintf("rank 1 sent %d bytes where 4 belong", bytes)
 		if _, _, err := tr.recvChunk(s, 0, 4); err == nil || err.Error() != want {
 			t.Errorf("a chunk of %d bytes: %v, want %q", bytes, err, want)
