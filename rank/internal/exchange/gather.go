@@ -27,7 +27,7 @@ func (m *Mesh) AllGather(ctx context.Context, wait *waits.Wait, op string, blob 
 		defer free()
 	}
 	run, cancel := context.WithCancelCause(ctx)
-	g := &gather{Mesh: m, run: run, wait: wait, op: op, number: m.gathered.Load()}
+	g := &gather{mesh: m, run: run, wait: wait, op: op, number: m.gathered.Load()}
 	var watcher sync.WaitGroup
 	watcher.Go(func() { m.Watch(run, cancel, g.number) })
 	result, err := g.bruck(blob)
@@ -48,7 +48,7 @@ func (m *Mesh) AllGather(ctx context.Context, wait *waits.Wait, op string, blob 
 
 // gather is one AllGather.
 type gather struct {
-	*Mesh
+	mesh   *Mesh
 	run    context.Context // done when it cannot complete; its cause is the error then
 	wait   *waits.Wait
 	op     string
@@ -57,21 +57,21 @@ type gather struct {
 
 // bruck runs the steps.
 func (g *gather) bruck(blob []byte) ([][]byte, error) {
-	self, n := g.cfg.Rank, g.cfg.Size
-	if _, why := g.gatherFault(g.number); why != nil {
+	self, n := g.mesh.cfg.Rank, g.mesh.cfg.Size
+	if _, why := g.mesh.gatherFault(g.number); why != nil {
 		return nil, why
 	}
 	have := make([][]byte, 1, n) // of ranks self, self+1, ...
 	have[0] = blob
 	for step := range stepsOf(n) {
 		f := &frame{kind: blobsFrame, step: step, rank: self, number: g.number, blobs: have[:blobsIn(step, n)]}
-		to := g.outlet(-1 << step)
+		to := g.mesh.outlet(-1 << step)
 		done := g.publish(step, to.peer, "to take blobs")
 		if err := to.send(g.run, f); err != nil {
 			return nil, g.sendFailed(to.peer, err)
 		}
 		done()
-		got, err := g.receive(g.peer(1<<step), step)
+		got, err := g.receive(g.mesh.peer(1<<step), step)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func (g *gather) bruck(blob []byte) ([][]byte, error) {
 
 // publish records that a step waits for a peer.
 func (g *gather) publish(step, peer int, what string) (done func()) {
-	in := fmt.Sprintf("World.%s #%d, step %d of %d", g.op, g.number, step+1, stepsOf(g.cfg.Size))
+	in := fmt.Sprintf("World.%s #%d, step %d of %d", g.op, g.number, step+1, stepsOf(g.mesh.cfg.Size))
 	if outer := g.wait.Doing(); outer != "" {
 		in = outer + ": " + in
 	}
@@ -98,13 +98,13 @@ func (g *gather) publish(step, peer int, what string) (done func()) {
 func (g *gather) receive(from, step int) ([][]byte, error) {
 	done := g.publish(step, from, "to send blobs")
 	select {
-	case f := <-g.inbox[from]:
+	case f := <-g.mesh.inbox[from]:
 		done()
 		if f.step == step && f.number == g.number {
 			return f.blobs, nil
 		}
 		why := fmt.Errorf("is at step %d of AllGather %d, this rank at step %d of %d", f.step, f.number, step, g.number)
-		g.AbortGather(from, g.number, why)
+		g.mesh.AbortGather(from, g.number, why)
 		return nil, &Fault{from, why}
 	case <-g.run.Done():
 		return nil, g.endError(from)
@@ -115,7 +115,7 @@ func (g *gather) receive(from, step int) ([][]byte, error) {
 func (g *gather) awaitFault(limit time.Duration) *Fault {
 	late := time.After(limit)
 	for {
-		changed, why := g.gatherFault(g.number)
+		changed, why := g.mesh.gatherFault(g.number)
 		if why != nil {
 			return why
 		}
@@ -129,7 +129,7 @@ func (g *gather) awaitFault(limit time.Duration) *Fault {
 
 // sendFailed waits for the explanation of a connection that broke, which the connection's reader looks for, too.
 func (g *gather) sendFailed(to int, err error) error {
-	why := g.awaitFault(2 * g.cfg.Grace)
+	why := g.awaitFault(2 * g.mesh.cfg.Grace)
 	if g.run.Err() != nil {
 		return g.endError(to)
 	}
@@ -174,18 +174,18 @@ func (l *late) AtFault() int { return l.Rank }
 // giveUp notifies all ranks that this one has given up because of err, and returns its error. Ranks that give up at the
 // same time must not take each other's end for the cause.
 func (g *gather) giveUp(err error) error {
-	if news := g.awaitFault(g.cfg.Grace); news != nil {
+	if news := g.awaitFault(g.mesh.cfg.Grace); news != nil {
 		return news
 	}
 	culprit, late := -1, interface{ AtFault() int }(nil)
 	if errors.As(err, &late) {
 		culprit = late.AtFault()
 	}
-	by, why := g.cfg.Rank, fmt.Errorf("gave up %s: %w", g.op, err)
+	by, why := g.mesh.cfg.Rank, fmt.Errorf("gave up %s: %w", g.op, err)
 	if culprit >= 0 {
-		by, why = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", g.cfg.Rank, g.op, err)
+		by, why = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", g.mesh.cfg.Rank, g.op, err)
 		err = fmt.Errorf("is waited for: %w", err)
 	}
-	g.AbortGather(by, g.number, why)
+	g.mesh.AbortGather(by, g.number, why)
 	return &Fault{culprit, err}
 }

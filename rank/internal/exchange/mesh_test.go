@@ -12,7 +12,7 @@ import (
 func TestSendFailed(t *testing.T) {
 	for _, left := range []uint64{0, 5} { // AllGather 0 cannot complete; it can, and the peer is gone nevertheless
 		m := New(Config{Size: 2})
-		g := &gather{Mesh: m, run: t.Context(), wait: (&waits.Job{Size: 2}).NewWait("", nil), op: "AllGather"}
+		g := &gather{mesh: m, run: t.Context(), wait: (&waits.Job{Size: 2}).NewWait("", nil), op: "AllGather"}
 		m.record(notice(leftFrame, 1, left, nil))
 		g.publish(0, 1, "to take blobs")
 		err := g.sendFailed(1, errors.New("broken pipe"))

@@ -21,8 +21,8 @@ type board struct {
 	faults [elections]atomic.Pointer[transport.Fault] // the elected ones, once read
 	closed atomic.Bool
 
-	mu      sync.Mutex      // serializes elect
-	written [elections]bool // this rank's own records
+	electing sync.Mutex      // serializes elect and close
+	written  [elections]bool // this rank's own records
 }
 
 // open prepares the board in mem.
@@ -72,7 +72,7 @@ func (b *board) Decide(f transport.Fault) { b.elect(f, decided, reported) }
 // elect proposes f in elections, and wakes every rank.
 func (b *board) elect(f transport.Fault, in ...int) {
 	f = f.Fit(b.m.Layout.Size)
-	b.mu.Lock()
+	b.electing.Lock()
 	for _, i := range in {
 		if w := b.electionWord(i); !b.closed.Load() && !b.written[i] && atomic.LoadUint32(w) == 0 {
 			writeRecord(record(b.area(b.rank), i), f)
@@ -80,7 +80,7 @@ func (b *board) elect(f transport.Fault, in ...int) {
 			atomic.CompareAndSwapUint32(w, 0, uint32(b.rank)+1)
 		}
 	}
-	b.mu.Unlock()
+	b.electing.Unlock()
 	b.ringAll()
 }
 
@@ -114,8 +114,8 @@ func (b *board) elected(i int) (transport.Fault, bool) {
 
 // close marks this rank as closed, and reports whether it was not before.
 func (b *board) close() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.electing.Lock()
+	defer b.electing.Unlock()
 	return !b.closed.Swap(true)
 }
 

@@ -39,9 +39,9 @@ const maxBackoffs = 20
 // Run polls x until it is done, and waits in between as w specifies. It returns the fault of the links if x could not
 // be completed, here or on another rank; the links are then unusable. doing names the call.
 func Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (transport.Fault, bool) {
-	r := &run{Exchange: x, Waiter: w, rankLinks: x.at(), doing: doing}
+	r := &run{Exchange: x, waiter: w, links: x.at(), doing: doing}
 	if err := r.wait(ctx); err != nil {
-		return w.Fail(err, r.ep, r.rank, doing, r.WaitsFor)
+		return w.Fail(err, r.links.ep, r.links.rank, doing, r.WaitsFor)
 	}
 	return transport.Fault{}, false
 }
@@ -49,15 +49,16 @@ func Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (trans
 // run is an Exchange that a rank runs, and waits for.
 type run struct {
 	Exchange
-	*engine.Waiter
-	*rankLinks
-	doing string
+	waiter *engine.Waiter
+	links  *rankLinks
+	doing  string
 }
 
 func (r *run) wait(ctx context.Context) error {
-	idle, yields, backoffs := 0, r.Spins+r.Yields, 0
-	if r.Backoff > 0 {
-		yields, backoffs = r.Spins, maxBackoffs
+	w, ep := r.waiter, r.links.ep
+	idle, yields, backoffs := 0, w.Spins+w.Yields, 0
+	if w.Backoff > 0 {
+		yields, backoffs = w.Spins, maxBackoffs
 	}
 	var asleep engine.Sleeper
 	for {
@@ -66,33 +67,33 @@ func (r *run) wait(ctx context.Context) error {
 			return err
 		}
 		if r.Done() {
-			asleep.End(r.Watch)
+			asleep.End(w.Watch)
 			return nil
 		}
-		if r.Backoff > 0 && r.ShouldYield() {
-			time.Sleep(r.Backoff / yieldPart)
+		if w.Backoff > 0 && r.ShouldYield() {
+			time.Sleep(w.Backoff / yieldPart)
 		}
 		idle++
 		switch {
 		case moved:
 			idle = 0
-			asleep.End(r.Watch)
-		case idle < r.Spins:
+			asleep.End(w.Watch)
+		case idle < w.Spins:
 		case idle < yields:
 			runtime.Gosched() // others of this rank wait, too
-			r.ep.Bell().Yield()
+			ep.Bell().Yield()
 			if asleep.Tired(idle) {
 				idle = yields + backoffs
 			}
 		case idle < yields+backoffs:
-			time.Sleep(r.Backoff)
+			time.Sleep(w.Backoff)
 		default:
-			if err := asleep.Sleep(ctx, r.ep, r.Watch, r); err != nil {
+			if err := asleep.Sleep(ctx, ep, w.Watch, r); err != nil {
 				return err
 			}
 		}
 		if idle&63 == 63 || idle > yields {
-			if err := engine.Aborted(r.ep); err != nil {
+			if err := engine.Aborted(ep); err != nil {
 				return err
 			}
 		}
