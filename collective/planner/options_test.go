@@ -175,7 +175,7 @@ func TestOffers(t *testing.T) {
 func TestOffersOfLoneRanks(t *testing.T) {
 	p := plannerOf(t, evenHosts(4, 1), Options{Algorithm: "hierarchical"})
 	if err := p.Supports(plan.AllReduce, 0); err == nil ||
-		!strings.Contains(err.Error(), "every host has one rank: ask for") {
+		!strings.Contains(err.Error(), "every host has one rank: name the") {
 		t.Errorf("%v", err)
 	}
 }
