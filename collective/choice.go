@@ -19,7 +19,7 @@ type Choice struct {
 // has a part, the message consists of all parts; if the kind has no root, root is ignored. Choice computes the same
 // result on every rank, without messages. It must not run concurrently with a call of the communicator.
 func (c *Comm) Choice(kind plan.Kind, root, bytes int) (Choice, error) {
-	chosen, digest, err := c.inner().Plans.Choose(kind, root, bytes)
+	chosen, digest, err := c.inner().Setup.Choose(kind, root, bytes)
 	if chosen == nil {
 		return Choice{}, err
 	}

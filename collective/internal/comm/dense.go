@@ -23,7 +23,7 @@ func (i *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, ou
 // DenseUs predicts the time of Dense for the given number of bytes, in microseconds. It is the same on all ranks; NaN:
 // not known.
 func (i *Inside) DenseUs(bytes int) float64 {
-	choice, _, err := i.Comm.Plans.Choose(plan.AllReduce, -1, bytes)
+	choice, _, err := i.Comm.Setup.Choose(plan.AllReduce, -1, bytes)
 	if err != nil {
 		return math.NaN()
 	}

@@ -212,7 +212,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if a.ID.CountsAtRoot() {
 		planned = rootedBytes // ranks have each their own length
 	}
-	pr, served, err := c.Plans.Program(a.Kind, int(a.ID.Root), planned)
+	pr, served, err := c.Setup.Program(a.Kind, int(a.ID.Root), planned)
 	if err != nil { // the others wait for this rank
 		return c.failure.duringCall(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
 	}

@@ -15,14 +15,13 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Plans is a communicator's Planner, and the programs that its plans become.
+// Plans is a communicator's Planner, with what it plans for.
 type Plans struct {
 	Planner    *planner.Planner // nil where there is none, for the reason err
 	err        error
 	graph      *topo.Graph
 	rank, size int
 	Messages   int // the lane of messages between ranks, -1 without one
-	engine     *engine.Engine
 }
 
 // firstKinds are the collectives for which rank 0 chooses when a communicator is made: some where
@@ -84,34 +83,34 @@ func (p *Plans) NoMessages() string {
 
 // Program returns the program for a call of the given number of bytes, and the plan that it is made from. Rank 0 proves
 // the plan: the other ranks run the same one, or the digests of their calls differ.
-func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.ChosenPlan, error) {
-	s, err := p.Planner.PlanFor(kind, root, int64(bytes))
+func (s *Setup) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.ChosenPlan, error) {
+	c, err := s.Plans.Planner.PlanFor(kind, root, int64(bytes))
 	if err != nil {
 		return nil, nil, err
 	}
-	if pr, bound := s.Attached.(*engine.Program); bound {
-		return pr, s, nil
+	if pr, bound := c.Attached.(*engine.Program); bound {
+		return pr, c, nil
 	}
-	if p.rank == 0 {
-		if err := p.Planner.Site.Verify(s); err != nil {
+	if s.Rank == 0 {
+		if err := s.Plans.Planner.Site.Verify(c); err != nil {
 			return nil, nil, err
 		}
 	}
-	pr, err := engine.Bind(s.Plan, p.engine, messageLane+1)
+	pr, err := engine.Bind(c.Plan, s.Engine, messageLane+1)
 	if err != nil {
 		return nil, nil, err
 	}
-	s.Attached = pr
-	return pr, s, nil
+	c.Attached = pr
+	return pr, c, nil
 }
 
 // Choose returns the plan that a call takes, and its digest.
-func (p *Plans) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string, error) {
-	choice, err := p.Planner.Choose(kind, root, int64(bytes))
+func (s *Setup) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string, error) {
+	choice, err := s.Plans.Planner.Choose(kind, root, int64(bytes))
 	if err != nil {
 		return nil, "", err
 	}
-	pr, _, err := p.Program(kind, max(root, 0), bytes)
+	pr, _, err := s.Program(kind, max(root, 0), bytes)
 	if err != nil { // not that of the program itself, which calls run
 		return choice, choice.Chosen.Plan.Digest(), err
 	}

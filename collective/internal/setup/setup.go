@@ -187,12 +187,12 @@ func (s *setup) run(name string, refused error) (*Setup, error) {
 	waiter.Watch, waiter.Progress = s.wait, s.wait.Progress()
 	oversubscribed := slices.Max(RanksOnCores(a.coreHosts, s.hosts)) > a.cores
 	from := lendFrom(gain, !OneHost(s.hosts))
-	p.plans.engine = engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, from)
+	e := engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, from)
 	if s.rank == 0 && s.world.Setting("verbose") != "" {
 		s.explain(p, l.ep, gain, from)
 	}
 	return &Setup{Rank: s.rank, Size: s.size, Name: name, World: s.world, Config: s.config, Graph: p.plans.graph,
-		Between: p.between, Plans: p.plans, HeapBytes: a.heapBytes, Endpoint: l.ep, Engine: p.plans.engine,
+		Between: p.between, Plans: p.plans, HeapBytes: a.heapBytes, Endpoint: l.ep, Engine: e,
 		Waiter: waiter}, nil
 }
 
