@@ -151,7 +151,7 @@ var refusedGraphs = []struct{ name, text, want string }{
 	{"ranks without end", `{"ranks": 99999999999999999999, "links": []}`,
 		`ranks is 99999999999999999999, which is out of range`},
 	{"cut off in a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_sec`,
-		"links[0]: line 1, column 52: the JSON text ends too early, after 51 bytes"},
+		"links[0]: line 1, column 52: the JSON text ends too early, at byte 51"},
 	{"cut off in a value", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":`,
 		`links[0].gbytes_per_second: line 1, column 57: the JSON text ends too early`},
 	{"cut off between links", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1},`,

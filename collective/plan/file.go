@@ -161,6 +161,8 @@ func (f *File) check() error {
 		return fmt.Errorf("algorithm is %.40q: want at most %d bytes of printable text", f.Algorithm, maxName)
 	case f.Bytes < 0:
 		return fmt.Errorf("bytes is %d, want at least 0", f.Bytes)
+	case f.ChunkBytes > 0 && f.MinChunkBytes > f.ChunkBytes:
+		return fmt.Errorf("min_chunk_bytes is %d, want at most chunk_bytes, %d", f.MinChunkBytes, f.ChunkBytes)
 	}
 	if err := f.Chunks().Check(); err != nil {
 		return fmt.Errorf("chunk_bytes: %w", err)

@@ -118,10 +118,10 @@ func TestParseFileRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"nothing", "", "line 1, column 1: the JSON text ends too early, after 0 bytes"},
+		{"nothing", "", "line 1, column 1: the JSON text ends too early, at byte 0"},
 		{"null", "null", "the JSON value is null, want an object"},
-		{"cut off", file("")[:100], "steps.lanes[0].tracks[0]: line 1, column 101: the JSON text ends too early, after 100 " +
-			"bytes"},
+		{"cut off", file("")[:100],
+			"steps.lanes[0].tracks[0]: line 1, column 101: the JSON text ends too early, at byte 100"},
 		{"more text", file("") + "{}", "more text behind the JSON value"},
 		{"unknown field", file(`"algorithmus":"y",`), `unknown field "algorithmus", want algorithm, collective`},
 		{"upper case", file(`"Note":"y",`), `unknown field "Note"`},
@@ -162,6 +162,7 @@ func TestParseFileRefuses(t *testing.T) {
 		{"no blank", step("to 1 = in;out = in + from 1"), "is no step"},
 		{"negative bytes", file(`"bytes":-1,`), "bytes is -1"},
 		{"negative chunk", file(`"chunk_bytes":-1,`), "chunk_bytes: chunks of -1 bytes"},
+		{"crossed chunks", file(`"min_chunk_bytes":128,"chunk_bytes":64,`), "min_chunk_bytes is 128, want at most chunk_bytes, 64"},
 		{"control characters", strings.Replace(file(""), `"x"`, `"\u001b[31m"`, 1), "printable text"},
 		{"list as option", file(`"options":{"seed":[]},`), `options["seed"] holds an array, want a string`},
 		{"digest", file(`"digest":"0123456789abcdef",`), `digest "0123456789abcdef" does not match the steps, which have "`},

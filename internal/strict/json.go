@@ -60,7 +60,7 @@ func syntax(data []byte) (int, string) {
 		data[len(data)-1] != ' '
 	switch {
 	case cut && int(broken.Offset) >= len(data):
-		return len(data), fmt.Sprintf("the JSON text ends too early, after %d bytes: is the file cut off?", len(data))
+		return len(data), fmt.Sprintf("the JSON text ends too early, at byte %d: is the file cut off?", len(data))
 	case strings.HasSuffix(text, "after top-level value"):
 		return at, "more text behind the JSON value"
 	}

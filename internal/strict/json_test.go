@@ -68,9 +68,9 @@ func TestAccepts(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	with := func(more string) string { return `{"name":"x",` + more + `}` }
 	for _, c := range []struct{ text, want string }{
-		{"", "the JSON value: line 1, column 1: the JSON text ends too early, after 0 bytes: is the file cut off?"},
+		{"", "the JSON value: line 1, column 1: the JSON text ends too early, at byte 0: is the file cut off?"},
 		{`{"name":"x"}` + "\n {}", "line 2, column 2: more text behind the JSON value"},
-		{`{"name":"x"`, "the JSON value: line 1, column 12: the JSON text ends too early, after 11 bytes"},
+		{`{"name":"x"`, "the JSON value: line 1, column 12: the JSON text ends too early, at byte 11"},
 		{`{"name":"x","count":1.`, "count: line 1, column 23: the JSON text ends too early"},
 		{`{"name":"x","count":1. }`, "count: line 1, column 23: invalid character ' ' after decimal point"},
 		{`{"name":"x","inner":[{"weight":1},`, "inner[1]: line 1, column 35: the JSON text ends too early"},
