@@ -15,14 +15,14 @@ import (
 // Args is a call that has been checked and not begun.
 type Args struct {
 	engine.Args
-	Kind  plan.Kind // that it runs as
-	gives bool      // this rank gives something
-	gets  bool      // this rank gets something
-	own   int       // bytes of the caller's in a call that follow continues
+	Kind  plan.Kind // the kind of plan that the call runs
+	gives bool      // whether this rank gives something
+	gets  bool      // whether this rank gets something
+	own   int       // bytes of the caller's memory in a call that follow continues
 
 	// follow, unless nil, makes the rounds with which the call continues. It is called each time the call begins.
 	follow func() []engine.Round
-	Err    error // the call cannot be made
+	Err    error // why the call cannot be made, if it cannot
 }
 
 // NewArgs returns the Args of the call id, whose other fields the caller sets.

@@ -20,38 +20,38 @@ import (
 // ErrBusy.
 type Comm struct {
 	Rank, Size int
-	Name       string // in reports and errors
+	Name       string // the name in reports and errors
 	Plans      *setup.Plans
 	Endpoint   transport.Endpoint
 	Engine     *engine.Engine
 	Waiter     engine.Waiter
 	Setup      *setup.Setup // what the ranks have agreed on
-	none       bool         // it stands for a nil one
+	none       bool         // whether this Comm stands for a nil one
 
 	claim    claim
-	moves    bool   // moveKept runs; of the one that has claimed
-	Seq      uint64 // of the latest call
+	moves    bool   // whether moveKept runs; the goroutine that has claimed c reads and writes it
+	Seq      uint64 // the number of the latest call
 	Tally    tally
-	Calls    [InFlight]engine.Call // the latest, by number
+	Calls    [InFlight]engine.Call // the latest calls, by number
 	Messages Messages
 	failure  failure
-	splits   int            // so far
+	splits   int            // calls of Split so far
 	dups     int            // calls of StartDup so far
-	started  []*StartedDup  // whose Wait has not returned
+	started  []*StartedDup  // those whose Wait has not returned
 	subs     map[string]int // calls of Sub, by the ranks
 
 	preparing sync.Mutex      // guards prepared
 	prepared  map[call.ID]int // the number of persistent calls, by their IDs without Number
 
-	inside     *Inside // of Of
+	inside     *Inside // what Of returns, made at its first call
 	insideOnce sync.Once
-	leaving    []func() error // of OnClose
+	leaving    []func() error // the functions that OnClose was given
 
 	Devices Devices
 	Links   Links
 
-	once    sync.Once   // Close
-	closing atomic.Bool // Close has begun: no call begins any more
+	once    sync.Once   // Close closes the communicator once
+	closing atomic.Bool // whether Close has begun: then no call begins any more
 	watch   sync.WaitGroup
 	closed  chan struct{}
 	ctx     context.Context // ends with the first fault, and with Close

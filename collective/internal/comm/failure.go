@@ -14,7 +14,7 @@ import (
 // failure is how a communicator has failed: for the first cause, on all ranks.
 type failure struct {
 	c   *Comm
-	err *setup.RankError // nil: it has not failed
+	err *setup.RankError // nil unless the communicator has failed
 }
 
 // in returns the failure as a call meets it.

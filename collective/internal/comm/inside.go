@@ -18,10 +18,10 @@ import (
 // detect different calls, and fails as calls do. One goroutine at a time may use it, from Claim to End.
 type Inside struct {
 	Comm    *Comm
-	Hosts   []int         // by rank
-	Share   float64       // ranks that a core has, 1 where they have one each
+	Hosts   []int         // the host of each rank
+	Share   float64       // the number of ranks per core, 1 where each has a core
 	Waiter  engine.Waiter // how this rank waits
-	Verbose bool          // --verbose was given
+	Verbose bool          // whether --verbose was given
 
 	// Trees carry large messages between these ranks, up to the root and down again, with their shares, which add up to 1.
 	// They are the same on all ranks.
@@ -32,7 +32,7 @@ type Inside struct {
 	// are on one host; 0: nothing. It is the same on all ranks.
 	HeapBytes int
 
-	State any // of the package
+	State any // what the package that uses Inside keeps here
 }
 
 // Handle is embedded by a type of another package that becomes a communicator for Of.

@@ -13,7 +13,7 @@ import (
 type Messages struct {
 	c     *Comm
 	under p2p.Pool
-	got   []p2p.Got // for receives to come
+	got   []p2p.Got // memory for the results of later receives
 }
 
 // SendRecv sends out and receives in side by side, and returns how many bytes came.

@@ -13,8 +13,8 @@ import (
 // Request is a call, or a message, under way. The zero value is done.
 type Request struct {
 	c       *Comm
-	seq     uint64  // of a call
-	message p2p.Ref // the zero value: it is a call
+	seq     uint64  // the number of a call
+	message p2p.Ref // the message, the zero value where this is a call
 
 	Got *p2p.Got // result of a receive, once it is done; nil for other calls
 }

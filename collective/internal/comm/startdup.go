@@ -26,7 +26,7 @@ type StartedDup struct {
 	made   chan struct{} // closed once sub and err are there
 
 	mu   sync.Mutex // held during Wait
-	over bool       // Wait has returned sub, or will not
+	over bool       // whether Wait has returned sub, or never will
 	sub  *Comm
 	err  error
 }

@@ -15,7 +15,7 @@ type tally struct {
 	now    int // 1 + the row of the call that has claimed the communicator; 0: none that counts
 	weight int64
 	began  time.Duration
-	waited time.Duration // of Waiter.Watch, when a call last ended
+	waited time.Duration // the time waited by Waiter.Watch when a call last ended
 }
 
 // row is calls of one sort.

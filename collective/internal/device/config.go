@@ -9,9 +9,9 @@ import (
 
 // Config holds the resources of a Group. All of them remain the caller's, which frees them after Close.
 type Config struct {
-	Layout  *Layout // as this rank sees it
+	Layout  *Layout // the layout, as this rank sees it
 	Device  *cuda.Device
-	Kernels Kernels // of Device
+	Kernels Kernels // the kernels of Device
 
 	// Slots is where Device sees the slots of every link that this rank fills or reads, 0 for those of
 	// others and those of network links.

@@ -19,21 +19,21 @@ type executor struct {
 	proxy   *proxy // nil where there is no network link
 	kernels Kernels
 	scratch scratch
-	err     func() error // why the Group is unusable
+	err     func() error // returns why the Group is unusable
 
 	streams []*stream
-	fork    *cuda.Event                            // of the latest call: its stream has come to it
-	tail    *cuda.Event                            // its stream is through
+	fork    *cuda.Event                            // recorded when the stream of the latest call has come to it
+	tail    *cuda.Event                            // recorded when that stream is through
 	caller  stream                                 // the stream of the latest call, nil before there is one
 	memOps  func(*cuda.Stream, []cuda.MemOp) error // Stream.MemOps, but in tests
 
 	// State of the call at work.
 	schedule *schedule
 	call     *Call
-	spans    []plan.Span // of its lanes
-	chunks   int         // the most that a lane has
+	spans    []plan.Span // the spans of its lanes
+	chunks   int         // the largest number of chunks of a lane
 	active   []*step
-	signals  []cuda.MemOp // not yet in a stream
+	signals  []cuda.MemOp // the operations that are not yet in a stream
 	addrs    []cuda.Addr
 	parts    []kernels.Part
 }

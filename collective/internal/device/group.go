@@ -19,16 +19,16 @@ type Group struct {
 	rank      int
 	links     *links
 	proxy     *proxy        // nil where there is no network link
-	events    []*cuda.Event // that free closes
+	events    []*cuda.Event // the events that free closes
 	NoStreams error         // why calls stay on their own streams, where the queues of the device are to blame
 
-	mu       sync.Mutex // one call at a time
+	mu       sync.Mutex // held by the call at work
 	executor executor
 
-	failure   atomic.Pointer[error] // the first reason why it has failed
+	failure   atomic.Pointer[error] // the first reason why the Group has failed
 	abort     *atomic.Uint32        // the word that all ranks of the segment look at
 	wake      chan struct{}         // wakes the watcher when something is under way
-	enqueuing atomic.Bool           // a call is being enqueued, which may wait for others
+	enqueuing atomic.Bool           // whether a call is being enqueued, which may wait for others
 	done      chan struct{}         // closed by Close
 	workers   sync.WaitGroup
 	ending    sync.Mutex // guards that a failure starts a worker against Close

@@ -46,7 +46,7 @@ type Layout struct {
 	Seen      [locations][]int64 // and of the slots that its device sees, pinned unless in a device
 
 	size     int
-	messages int    // the lane of messages: that behind those of plans
+	messages int    // the lane of messages, behind those of plans
 	links    []link // by lane, source, destination
 	plans    []schedule
 	rank     int

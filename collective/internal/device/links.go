@@ -20,10 +20,10 @@ type links struct {
 // state is the state, on a rank, of a link that it serves, or whose slots it reads.
 type state struct {
 	count   uint32                  // payloads of the calls before the one at work
-	slots   uint32                  // slots filled by those
-	each    linkUses                // per chunk of that one
+	slots   uint32                  // the slots that those payloads filled
+	each    linkUses                // the uses per chunk of the call at work
 	waited  uint32                  // the value of released that a stream has waited for
-	where   kernels.Where           // its slots lie
+	where   kernels.Where           // where its slots lie
 	filled  [][]reader              // sender: by slot, its readers
 	highest [counters]atomic.Uint32 // the values that streams may wait for at most
 

@@ -32,7 +32,7 @@ type batch struct {
 type lane struct {
 	plan.Share
 	uses    []linkUses
-	message *Transfer // that is all it moves, else nil
+	message *Transfer // the message that is all it moves, else nil
 }
 
 // linkUses holds the number of payloads that a link carries per chunk, and the number of its slots filled for them:
@@ -83,8 +83,8 @@ type runner struct {
 type fifo struct {
 	link    int
 	sent    uint32
-	waiting []use  // payloads, oldest first
-	levels  []int  // of the steps that sent them
+	waiting []use  // the payloads on the link, oldest first
+	levels  []int  // the levels of the steps that sent them
 	written uint32 // slots of it that were filled
 	unread  []int  // readers left, by slot filled
 	read    []int  // the highest level of those that were there, by slot filled

@@ -29,7 +29,7 @@ type end struct {
 	queue    *queue    // its direction, nil where the link is another rank's
 	ops      []proxyOp // under way, oldest first; the queue's mutex guards it
 	done     uint32
-	moved    atomic.Int64 // when the latest payload was, in Unix nanoseconds
+	moved    atomic.Int64 // when the latest payload moved, in Unix nanoseconds
 }
 
 // proxyOp is the part of a call that moves over a link: each payloads per chunk.
@@ -37,13 +37,13 @@ type proxyOp struct {
 	header call.Header
 	span   plan.Span
 	each   uint32
-	first  uint32 // payloads before it
+	first  uint32 // the number of payloads before it
 }
 
 // queue is one direction.
 type queue struct {
 	mu    sync.Mutex
-	links []int // with an end that way
+	links []int // the links with an end in this direction
 	wake  chan struct{}
 }
 

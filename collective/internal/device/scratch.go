@@ -9,7 +9,7 @@ import (
 // Calls follow each other, so all programs share it.
 type scratch struct {
 	memory  cuda.Slice[uint8]
-	base    cuda.Addr // of memory
+	base    cuda.Addr // the address of memory
 	chunk   int64
 	chunkOf [][scratches]int // by track: which chunk, -1 for none
 }

@@ -16,7 +16,7 @@ import (
 // each allocates, from a page on; and the messages that each notes. It is zero at first.
 type block struct {
 	Mem       []byte
-	Flags     int     // bytes of it at the beginning
+	Flags     int     // bytes of flags at its beginning
 	SlotBytes []int64 // of all slots that a rank allocates, by rank of the host
 	local     []int   // the ranks of the host, rising: those that share memory with this one
 	mine      int     // which of them this one is

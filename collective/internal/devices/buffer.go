@@ -15,7 +15,7 @@ type Buffer struct {
 	Addr   cuda.Addr
 	Count  int
 	Bytes  int64
-	Err    error // it cannot be used
+	Err    error // why it cannot be used, if it cannot
 	Slice  any   // the memory stays as long as this is in use
 }
 

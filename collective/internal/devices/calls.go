@@ -26,12 +26,12 @@ type calls struct {
 // pending is one of the latest calls.
 type pending struct {
 	id       call.ID
-	to       string // of a message: " to rank 1"
-	lacks    string // of a message: the peer's missing action
-	sends    bool   // of a message
-	peer     int    // of a message, else -1
+	to       string // for a message: " to rank 1"
+	lacks    string // for a message: the missing action of the peer
+	sends    bool   // whether this rank sends the message, if it is one
+	peer     int    // the peer of a message, else -1
 	since    time.Time
-	enqueued bool        // all of it is in the stream, and done recorded
+	enqueued bool        // whether all of the call is in the stream, and done recorded
 	done     *cuda.Event // the caller's stream is through with it; kept for the next call here
 }
 

@@ -11,8 +11,8 @@ import (
 // hello describes the device of a rank.
 type hello struct {
 	Host   int
-	Device string // UUID
-	Memory int64  // bytes
+	Device string // the UUID of the device
+	Memory int64  // bytes of its memory
 	Probe  peers.Probe
 }
 

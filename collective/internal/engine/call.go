@@ -21,25 +21,25 @@ type Args struct {
 // it is done, and may be used again then.
 type Call struct {
 	Args
-	Rounds []Round     // with which it continues, by messages, without those that are done
+	Rounds []Round     // the rounds of messages that follow and are not done
 	Chunks plan.Chunks // how the message is cut
 
 	program *Program
-	header  call.Header // of ID, which travels with every chunk
-	next    *Call       // in the order of Start
+	header  call.Header // the header made of ID, which travels with every chunk
+	next    *Call       // the Call that was started after this one
 	left    int         // tracks of this rank that still have to run
-	wide    bool        // its chunks may be longer than a slot: see wide.go
-	stream  bool        // too large to stay in any cache
-	lendIn  bool        // In is memory that other ranks can read
-	lendOut bool        // Out is
-	mayIn   bool        // In can be lent where any memory can: to other hosts
-	mayOut  bool        // Out can
-	lent    bool        // some was lent
-	inPlace bool        // In is Out or a part of it, or Out a part of In
+	wide    bool        // whether its chunks may be longer than a slot: see wide.go
+	stream  bool        // whether the message is too large to stay in any cache
+	lendIn  bool        // whether In is memory that other ranks can read
+	lendOut bool        // whether Out is memory that other ranks can read
+	mayIn   bool        // whether In can be lent where any memory can: to other hosts
+	mayOut  bool        // whether Out can be lent there
+	lent    bool        // whether some memory was lent
+	inPlace bool        // whether In is Out or a part of it, or Out a part of In
 	done    bool
 
-	under []*p2p.Message // of the first of Rounds, once that has begun
-	round bool           // it has begun
+	under []*p2p.Message // the messages of the first of Rounds, once it has begun
+	round bool           // whether the first of Rounds has begun
 }
 
 // Piece is a part of a message that lies by itself. End is where it ends in

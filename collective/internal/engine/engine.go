@@ -15,25 +15,25 @@ type Engine struct {
 	rank  int
 	size  int
 	ep    transport.Endpoint
-	Calls *mismatch.Calls // of all ranks
+	Calls *mismatch.Calls // the published calls of all ranks
 
-	reach          []bool // by rank: it and this one can read each other's own memory
-	reaches        bool   // all can
-	lendFrom       int64  // and do so from this size on
-	oversubscribed bool   // ranks share cores
+	reach          []bool // by rank: whether it and this rank can read each other's own memory
+	reaches        bool   // whether all ranks and this one can
+	lendFrom       int64  // the size from which on they lend memory
+	oversubscribed bool   // whether ranks share cores
 
-	slotBytes int // of a slot of a link
-	linkBytes int // that all slots of a link hold
+	slotBytes int // the size of a slot of a link
+	linkBytes int // the size of all slots of a link
 
 	first, last *Call    // calls under way, oldest first; nil when there are none
-	active      *Program // of first
+	active      *Program // the Program of first
 	steps       uint64   // taken so far, over all calls: whether anything moves
 
 	Messages *p2p.Queue
 
-	rounds []*Call // in their rounds, oldest first
-	waits  *Call   // that this rank waits for, if it does
-	wait   wait    // of the goroutine that uses the Engine
+	rounds []*Call // calls in their rounds, oldest first
+	waits  *Call   // the call that this rank waits for, nil if it waits for none
+	wait   wait    // the wait of the goroutine that uses the Engine
 
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece

@@ -21,7 +21,7 @@ type Program struct {
 	plan   *plan.Plan
 	tracks []track
 	wide   bool // every chunk goes from buffer to buffer: see wide.go
-	passes bool // a rank passes on received chunks
+	passes bool // whether a rank passes on received chunks
 	digest uint64
 }
 
@@ -29,18 +29,18 @@ type Program struct {
 // call is next.
 type track struct {
 	e     *Engine
-	index int // in its lane
+	index int // the number of the track in its lane
 	share plan.Share
 	steps []step
 	tmp   []byte // one chunk of scratch, nil unless a step names plan.Tmp
 	got   call.Header
-	head  call.Header // of the chunks of the call worked at
+	head  call.Header // the header of the chunks of the call worked at
 	wide  bool        // these may be longer than a slot
 
 	call      *Call  // nil when there is none to work at
-	seq       uint64 // of the call worked at last
-	next      int    // index into steps
-	chunk     int    // the one at work
+	seq       uint64 // the number of the call worked at last
+	next      int    // the index of the next of steps
+	chunk     int    // the number of the chunk at work
 	plan.Span        // of the lane in call
 	part      int    // bytes of one part of the message
 	moved     int    // bytes of the step at work, where its chunk moves bit by bit

@@ -133,14 +133,14 @@ type wait struct {
 	ctx    context.Context
 	e      *Engine
 	done   *bool
-	err    error // that has ended it
+	err    error // the error that has ended the wait
 	spins  int
 	idle   int    // polls in a row that found nothing, before it yields, yields or sleeps for the next one
-	steps  uint64 // of e, when it last moved
+	steps  uint64 // the steps of e when it last moved
 	asleep Sleeper
-	max    time.Duration // of the sleep
-	stop   func() bool   // of the function that rings when ctx ends
-	kept   bool          // the Send that it waits for is the engine's own
+	max    time.Duration // the longest sleep
+	stop   func() bool   // stops the function that rings when ctx ends
+	kept   bool          // whether the Send that it waits for is the engine's own
 	seat   progress.Seat
 }
 

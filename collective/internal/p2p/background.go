@@ -8,16 +8,16 @@ import (
 // Background is the exchange of a goroutine of this rank during the rank's calls: rounds of messages, one after the
 // other, which move whenever the Queue does. No other messages have their tag.
 type Background struct {
-	Name  string        // of the call that the messages are part of
+	Name  string        // the name of the call that the messages are part of
 	Moved chan struct{} // receives one value after each round
 
 	q     *Queue
 	tag   int32
-	round []Pass // that the goroutine has requested
+	round []Pass // the messages that the goroutine has requested
 	next  *Background
 	under []*Message
-	ended atomic.Bool // the goroutine requests no more
-	done  bool        // the Queue knows that
+	ended atomic.Bool // whether the goroutine requests no more rounds
+	done  bool        // whether the Queue knows that it has ended
 }
 
 // NewBackground returns a Background without rounds, whose messages have the tag.
@@ -49,7 +49,7 @@ func (b *Background) DoneFlag() *bool { return &b.done }
 
 // backgrounds are the Backgrounds with a round that is not done.
 type backgrounds struct {
-	requested atomic.Pointer[Background] // whose round has not begun, latest first
+	requested atomic.Pointer[Background] // those whose round has not begun, latest first
 	under     []*Background              // whose round is under way
 }
 

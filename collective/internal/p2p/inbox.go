@@ -22,10 +22,10 @@ type inbox struct {
 	unexpected []*arrival // messages without a receive, in the order in which they came
 	arriving   *arrival   // the message of which more chunks will come; nil between two
 	direct     arrival    // arriving, when its receive was posted before
-	target     []byte     // of the chunk that is being brought
+	target     []byte     // the target of the chunk that is being brought
 	bringing   bool
 	probe      *Message // looks for a message, nil when none does
-	all        []peer   // of this rank: a receive from any peer is posted in each of their inboxes
+	all        []peer   // the peers of this rank: a receive from any peer is posted in each of their inboxes
 	held       uint64   // bytes that the unexpected messages take
 }
 

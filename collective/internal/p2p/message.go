@@ -25,21 +25,21 @@ type Message struct {
 	DType kernel.DType
 	Buf   []byte
 	Part  string // the call that it is a part of, "" where it is the caller's own
-	Fewer bool   // a Receive of a message that may be shorter than Buf
+	Fewer bool   // whether the message of a Receive may be shorter than Buf
 	Got   *Got   // unless nil, a Receive writes its result here
 
-	Patient bool   // a Probe that looks on where no rank is left that can send
+	Patient bool   // whether a Probe continues where no rank is left that can send
 	Call    string // the name of the function that makes a Probe
 
 	send   bool
 	probe  bool
-	found  call.ID // by a probe
-	moved  int     // bytes
-	lends  bool    // a Send whose memory its peer reads where it lies
-	kept   bool    // a Send whose memory is the Queue's, not the caller's
-	behind []held  // those that follow a Send that is kept, oldest first
+	found  call.ID // the message that a Probe has found
+	moved  int     // bytes that have moved
+	lends  bool    // whether the peer reads the memory of a Send where it lies
+	kept   bool    // whether the memory of a Send is the Queue's, not the caller's
+	behind []held  // the messages that follow a Send that is kept, oldest first
 	done   bool
-	had    int // bytes of Buf, once it is done
+	had    int // the bytes of Buf, once the message is done
 	next   *Message
 }
 
@@ -47,7 +47,7 @@ type Message struct {
 type Got struct {
 	From    int
 	ID      call.ID
-	Counted int // its bytes, for callers that count them
+	Counted int // the bytes of the message, for callers that count them
 }
 
 // Bytes returns the length of the received message.

@@ -4,7 +4,7 @@ package p2p
 // limited: there are as many slots as were ever used at once.
 type Pool struct {
 	slots  []*slot
-	next   int    // where the search for a free one continues
+	next   int    // where the search for a free message continues
 	number uint64 // of the latest message
 }
 

@@ -12,31 +12,31 @@ import (
 // Sends that are kept for their receivers. Messages to one peer are sent in the order of Start. One goroutine at a time
 // may use a Queue, except where documented otherwise.
 type Queue struct {
-	Waited           *Message    // this rank waits for it; nil: it waits for a call, or for nothing
-	WaitedBackground *Background // likewise
-	Closing          bool        // this rank sends the messages that it keeps, and then closes
+	Waited           *Message    // the message that this rank waits for; nil: it waits for a call, or for nothing
+	WaitedBackground *Background // the Background that this rank waits for, if it does
+	Closing          bool        // whether this rank sends the messages that it keeps, and then closes
 
 	calls          *mismatch.Calls
 	ep             transport.Endpoint
 	rank, size     int
-	lane           int    // of the links; -1: there are none
-	reach          []bool // by rank: it and this one can read each other's own memory
-	slotBytes      int    // of a slot of a link
-	lendFrom       int64  // memory of this rank is lent to ranks that can read it from this size on
-	oversubscribed bool   // ranks share cores
+	lane           int    // the lane of the links, -1 without links
+	reach          []bool // by rank: whether it and this rank can read each other's own memory
+	slotBytes      int    // the size of a slot of a link
+	lendFrom       int64  // the size from which on memory of this rank is lent to ranks that can read it
+	oversubscribed bool   // whether ranks share cores
 
-	under       messages // under way
+	under       messages // the messages under way
 	backgrounds backgrounds
 	peers       []peer      // by rank; nil before the first message
 	busy        []bool      // scratch of one poll, by rank: an earlier Send to it waits
 	dry         []bool      // scratch of one poll, by rank: no more is read from it
 	more        bool        // scratch of one poll: a Receive may have more to read
 	head        call.Header // scratch of one chunk: of its message
-	steps       uint64      // so far: whether anything moves
+	steps       uint64      // the steps taken so far, which show whether anything moves
 	looked      int         // the rank of which a message from any has come last
-	kept        int         // bytes that the Sends that are kept take
-	lost        *Got        // the first of them that its receiver has left; From is the receiver
-	taking      bool        // messages are taken in that no Receive waits for
+	kept        int         // the bytes that kept Sends take
+	lost        *Got        // the first kept Send whose receiver has left; From is the receiver
+	taking      bool        // whether messages are taken in that no Receive waits for
 }
 
 // New returns the Queue of a rank, whose end of links ep is and whose calls are given. Messages travel on a lane of the

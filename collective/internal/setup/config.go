@@ -33,15 +33,15 @@ type Config struct {
 	Members          []int // as each of them has given them, in ranks of the parent communicator; nil: none were given
 	Slots, SlotBytes int
 	Planning         planner.Options
-	Planned          bool // by WithAlgorithm
+	Planned          bool // whether WithAlgorithm was given
 	File             *plan.File
-	Given            *plan.Plan // of WithPlan
-	HeapBytes        int        // per rank
+	Given            *plan.Plan // the plan of WithPlan
+	HeapBytes        int        // the bytes of the heap of each rank
 	Stall, Settle    time.Duration
 	StallTimeout     time.Duration // 0: the launcher's
-	Name             string        // of WithName
+	Name             string        // the name of WithName
 	Logger           *slog.Logger  // nil: standard error
-	TryLending       bool          // measure whether lending pays, where that is not given
+	TryLending       bool          // whether to measure if lending pays, where that is not given
 	Cache            *probe.Cache
 	Cores            int
 	Connect          connector

@@ -19,7 +19,7 @@ const protocol = 22
 // hello is the first message of New.
 type hello struct {
 	Protocol  int
-	Settings  []string          // Config.values
+	Settings  []string          // the values of Config.values
 	Refused   string            // the setting that the rank cannot plan with, and why
 	Host      cachedHost        // from the first rank of a host; else empty
 	Cores     int               // usable cores of the rank

@@ -26,7 +26,7 @@ type localWorld struct {
 	job    *waits.Local
 	failed chan struct{}
 	rank   int
-	begun  int // AllGathers
+	begun  int // the number of AllGathers that have begun
 }
 
 func (w *localWorld) Rank() int               { return w.rank }

@@ -11,16 +11,16 @@ import (
 // SubWorld is the World of some ranks of a communicator's World, for a communicator that is made of that one, or for
 // links that it opens.
 type SubWorld struct {
-	Call    string // that makes the communicator
-	Name    string // of the communicator
+	Call    string // the call that makes the communicator
+	Name    string // the name of the communicator
 	Members []int  // ranks of the communicator that it is made of, by the SubWorld's
 
 	// Gather gives every member the bytes of all, by rank: all have as many. It is nil once the communicator is made.
 	Gather func(ctx context.Context, mine, all []byte) error
 
-	job   World // whose ranks these are
-	ranks []int // of the job, by the SubWorld's
-	hosts []int // by rank
+	job   World // the World whose ranks these are
+	ranks []int // the ranks of the job, by the SubWorld's
+	hosts []int // the hosts, by rank
 	rank  int
 	id    string
 }

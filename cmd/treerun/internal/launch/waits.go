@@ -19,8 +19,8 @@ const (
 
 // stall is a cause that ranks wait for.
 type stall struct {
-	last     time.Time     // when a rank reported
-	interval time.Duration // from the line that comes next to the one after
+	last     time.Time     // when a rank last reported the cause
+	interval time.Duration // the time from the next line about the cause to the one after it
 }
 
 // waitReport is the last report of a rank; the zero value is none.
