@@ -14,25 +14,25 @@ import (
 type wrong struct {
 	name string
 	call func() error
-	says string // part of the error's text
+	text string // part of the error's text
 }
 
 // everyForm makes a wrong call in every form that it has.
-func everyForm(t *testing.T, c *Comm, name, says string, cl call, send, recv []float32) []wrong {
+func everyForm(t *testing.T, c *Comm, name, text string, cl call, send, recv []float32) []wrong {
 	if cl.op == 0 && reduces(cl.kind) && !strings.Contains(name, "operation") {
 		cl.op = Sum
 	}
 	tr := &collectiveTrial[float32]{call: cl, k: float32s, c: c, send: send, recv: recv}
 	name = fmt.Sprintf("%v: %s", cl.kind, name)
 	all := []wrong{
-		{name, func() error { return tr.run(t.Context()) }, says},
-		{name + ", Start", func() error { _, err := tr.start(); return err }, says},
-		{name + ", Init", func() error { _, err := tr.prepare(); return err }, says},
+		{name, func() error { return tr.run(t.Context()) }, text},
+		{name + ", Start", func() error { _, err := tr.start(); return err }, text},
+		{name + ", Init", func() error { _, err := tr.prepare(); return err }, text},
 	}
 	if reduces(cl.kind) && cl.op == Sum {
 		pre := *tr
 		pre.premul = true
-		all = append(all, wrong{name + ", pre-multiplied", func() error { return pre.run(t.Context()) }, says})
+		all = append(all, wrong{name + ", pre-multiplied", func() error { return pre.run(t.Context()) }, text})
 	}
 	return all
 }
@@ -42,8 +42,8 @@ func wrongCalls(t *testing.T, c *Comm) []wrong {
 	x := make([]float32, 100)
 	p, me := c.in.Size, c.in.Rank
 	var all []wrong
-	add := func(name, says string, cl call, send, recv []float32) {
-		all = append(all, everyForm(t, c, name, says, cl, send, recv)...)
+	add := func(name, text string, cl call, send, recv []float32) {
+		all = append(all, everyForm(t, c, name, text, cl, send, recv)...)
 	}
 	for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllToAll} {
 		cl := call{kind: kind, root: me}
@@ -93,7 +93,7 @@ func wrongPieces(t *testing.T, c *Comm) []wrong {
 	var all []wrong
 	for name, tc := range map[string]struct {
 		send, recv [][]float32
-		says       string
+		text       string
 	}{
 		"other number of slices": {[][]float32{x[:1], x[1:2]}, [][]float32{x[:1]}, "send has 2 slices, recv 1"},
 		"no slices of send":      {nil, [][]float32{x[:1]}, "send has 0 slices, recv 1"},
@@ -105,15 +105,15 @@ func wrongPieces(t *testing.T, c *Comm) []wrong {
 			wrong{"AllReduceCoalesced: " + name, func() error {
 				return AllReduceCoalesced(t.Context(), c, tc.send, tc.recv,
 					Sum)
-			}, tc.says},
+			}, tc.text},
 			wrong{"StartAllReduceCoalesced: " + name,
-				func() error { _, err := StartAllReduceCoalesced(c, tc.send, tc.recv, Sum); return err }, tc.says},
+				func() error { _, err := StartAllReduceCoalesced(c, tc.send, tc.recv, Sum); return err }, tc.text},
 			wrong{"BroadcastCoalesced: " + name, func() error {
 				return BroadcastCoalesced(t.Context(), c, tc.send, tc.recv,
 					c.in.Rank)
-			}, tc.says},
+			}, tc.text},
 			wrong{"StartBroadcastCoalesced: " + name,
-				func() error { _, err := StartBroadcastCoalesced(c, tc.send, tc.recv, c.in.Rank); return err }, tc.says})
+				func() error { _, err := StartBroadcastCoalesced(c, tc.send, tc.recv, c.in.Rank); return err }, tc.text})
 	}
 	some := [][]float32{x[:3]}
 	return append(all,
@@ -130,7 +130,7 @@ func wrongMessages(t *testing.T, c *Comm) []wrong {
 	for _, tc := range []struct {
 		name      string
 		peer, tag int
-		says      string
+		text      string
 	}{
 		{"negative rank", -1, 0, "rank -1 of"}, // to Recv it is AnySource
 		{"very negative rank", -2, 0, "rank -2 of"},
@@ -142,18 +142,18 @@ func wrongMessages(t *testing.T, c *Comm) []wrong {
 	} {
 		if tc.peer != AnySource && tc.tag != AnyTag {
 			all = append(all, wrong{"Recv: " + tc.name,
-				func() error { return received(t.Context(), c, x, tc.peer, tc.tag) }, tc.says})
+				func() error { return received(t.Context(), c, x, tc.peer, tc.tag) }, tc.text})
 		}
 		all = append(all,
-			wrong{"Send: " + tc.name, func() error { return Send(t.Context(), c, x, tc.peer, tc.tag) }, tc.says},
-			wrong{"StartSend: " + tc.name, func() error { _, err := StartSend(c, x, tc.peer, tc.tag); return err }, tc.says},
-			wrong{"StartRecv: " + tc.name, func() error { _, err := StartRecv(c, x, tc.peer, tc.tag); return err }, tc.says},
+			wrong{"Send: " + tc.name, func() error { return Send(t.Context(), c, x, tc.peer, tc.tag) }, tc.text},
+			wrong{"StartSend: " + tc.name, func() error { _, err := StartSend(c, x, tc.peer, tc.tag); return err }, tc.text},
+			wrong{"StartRecv: " + tc.name, func() error { _, err := StartRecv(c, x, tc.peer, tc.tag); return err }, tc.text},
 			wrong{"SendRecv to: " + tc.name, func() error {
 				return exchanged(t.Context(), c, x[:5], tc.peer, x[5:10], next, tc.tag)
-			}, tc.says},
+			}, tc.text},
 			wrong{"SendRecv from: " + tc.name, func() error {
 				return exchanged(t.Context(), c, x[:5], next, x[5:10], tc.peer, tc.tag)
-			}, tc.says})
+			}, tc.text})
 	}
 	self := c.in.Rank
 	return append(all,
@@ -176,8 +176,8 @@ func TestArguments(t *testing.T) {
 				if !errors.Is(err, ErrArgument) || errors.As(err, &re) {
 					return fmt.Errorf("%s: %v, want ErrArgument", w.name, err)
 				}
-				if !strings.Contains(err.Error(), w.says) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d", c.in.Rank)) {
-					return fmt.Errorf("%s: %v, want the rank and %q", w.name, err, w.says)
+				if !strings.Contains(err.Error(), w.text) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d", c.in.Rank)) {
+					return fmt.Errorf("%s: %v, want the rank and %q", w.name, err, w.text)
 				}
 				if st := c.in.Endpoint.Status(c.in.Rank); !c.in.Engine.Idle() || st.Call.Seq != 0 {
 					return fmt.Errorf("%s: something is under way, latest call %v", w.name, st.Call)

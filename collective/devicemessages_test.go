@@ -271,7 +271,7 @@ func TestDeviceMessageUnanswered(t *testing.T) {
 				if !asRanks(t, fakegpu.Job{Hosts: hosts, Ranks: 2 / len(hosts), Drops: true}) {
 					return
 				}
-				var told error
+				var failure error
 				err := tryMessengers(t, 3000000, func(ctx context.Context, m *messenger) (err error) {
 					switch {
 					case m.Rank() == 1 && w.closes:
@@ -282,17 +282,17 @@ func TestDeviceMessageUnanswered(t *testing.T) {
 						}
 						return nil
 					case w.sends:
-						told = SendDevice(ctx, m.Comm, m.s, m.out, 1)
+						failure = SendDevice(ctx, m.Comm, m.s, m.out, 1)
 					default:
-						told = RecvDevice(ctx, m.Comm, m.s, m.into, 1)
+						failure = RecvDevice(ctx, m.Comm, m.s, m.into, 1)
 					}
-					if told == nil {
-						told = m.SyncDevice(ctx, m.s)
+					if failure == nil {
+						failure = m.SyncDevice(ctx, m.s)
 					}
 					return nil
 				}, WithStallTimeout(time.Second))
-				if member.Rank() == 0 && (!errors.Is(told, w.want) || !strings.Contains(told.Error(), w.text)) {
-					t.Errorf("want %v with %q, not %v", w.want, w.text, told)
+				if member.Rank() == 0 && (!errors.Is(failure, w.want) || !strings.Contains(failure.Error(), w.text)) {
+					t.Errorf("want %v with %q, not %v", w.want, w.text, failure)
 				}
 				if err != nil && !errors.Is(err, w.want) {
 					t.Error(err)

@@ -282,8 +282,8 @@ func TestMismatchCoalesced(t *testing.T) {
 		return x
 	}
 	for name, odd := range map[string]struct {
-		pieces [][]float32
-		says   string
+		pieces   [][]float32
+		wantText string
 	}{
 		"one more element":  {cut(10, 31), "AllReduce #1 (sum of 31 float32)"},
 		"one piece fewer":   {cut(10), "AllReduce #1 (sum of 10 float32)"},
@@ -300,8 +300,8 @@ func TestMismatchCoalesced(t *testing.T) {
 				return errors.Join(err, Barrier(t.Context(), c))
 			}) {
 				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "(sum of 30 float32)") ||
-					!strings.Contains(err.Error(), odd.says) {
-					t.Errorf("rank %d: %v, want ErrMismatch and %q", r, err, odd.says)
+					!strings.Contains(err.Error(), odd.wantText) {
+					t.Errorf("rank %d: %v, want ErrMismatch and %q", r, err, odd.wantText)
 				}
 			}
 		})
@@ -321,7 +321,7 @@ func TestMismatchMessage(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		send, recv side
-		says       []string
+		wantText   []string
 	}{
 		"longer": {send(11),
 			func(t *testing.T, c *Comm) error { return received(t.Context(), c, make([]float32, 10), 0, 7) },
@@ -372,7 +372,7 @@ func TestMismatchMessage(t *testing.T) {
 					t.Errorf("rank %d: %v, want ErrMismatch", r, err)
 					continue
 				}
-				for _, s := range tc.says {
+				for _, s := range tc.wantText {
 					if !strings.Contains(err.Error(), s) {
 						t.Errorf("rank %d: %v, want %q", r, err, s)
 					}

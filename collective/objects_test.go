@@ -107,8 +107,8 @@ func TestObjectsWhoseCodecPanics(t *testing.T) {
 		_, gathered = GatherObject(t.Context(), c, brittle{}, 1)
 		_, broadcast = BroadcastObject(t.Context(), c, brittle{}, 2)
 		for i, err := range []error{every, gathered, broadcast} {
-			says := i < 2 || c.Rank() == 2 // this rank knows why
-			if !errors.Is(err, ErrArgument) || says && !strings.Contains(err.Error(), "a collective.brittle: panic: not today") {
+			near := i < 2 || c.Rank() == 2 // whether this rank knows why
+			if !errors.Is(err, ErrArgument) || near && !strings.Contains(err.Error(), "a collective.brittle: panic: not today") {
 				return errors.Join(err, fmt.Errorf("rank %d, call %d encodes", c.Rank(), i))
 			}
 		}

@@ -50,7 +50,7 @@ func TestRoundsMismatch(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		says string
+		text string
 		odd  func(c *Comm) (Request, error)
 	}{
 		"count": {"rank 1 has 5 elements of 4 bytes", func(c *Comm) (Request, error) {
@@ -77,8 +77,8 @@ func TestRoundsMismatch(t *testing.T) {
 			}
 			return r.Wait(t.Context())
 		}) {
-			if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("%s, rank %d: %v, want ErrMismatch with %q", name, r, err, tc.says)
+			if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("%s, rank %d: %v, want ErrMismatch with %q", name, r, err, tc.text)
 			}
 		}
 	}

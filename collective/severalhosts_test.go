@@ -168,7 +168,7 @@ func TestAbortAcrossHosts(t *testing.T) {
 func TestLinksEnd(t *testing.T) {
 	hosts := []int{0, 0, 1}
 	for name, want := range map[string]struct {
-		says string
+		text string
 		is   error
 	}{"the World knows": {"SIGKILL", ErrRankLost}, "nobody knows": {"the network between", ErrLink}} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestLinksEnd(t *testing.T) {
 				return checkSum(t, c, 1000)
 			}, WithGraph(testutil.GraphOn(hosts))) {
 				var re *RankError
-				if !errors.As(err, &re) || re.Rank < 0 || !errors.Is(err, want.is) || !strings.Contains(err.Error(), want.says) {
+				if !errors.As(err, &re) || re.Rank < 0 || !errors.Is(err, want.is) || !strings.Contains(err.Error(), want.text) {
 					t.Errorf("rank %d: %v", r, err)
 				}
 				if pair := "rank 2 on"; want.is == ErrLink && !strings.Contains(err.Error(), pair) {

@@ -140,18 +140,18 @@ func TestHandshakeFindsEveryChangedBit(t *testing.T) {
 
 // The bytes of one handshake do not open the next one.
 func TestHandshakeCannotBeReplayed(t *testing.T) {
-	var said bytes.Buffer
-	record := func(b []byte) []byte { said.Write(b); return b }
+	var written bytes.Buffer
+	record := func(b []byte) []byte { written.Write(b); return b }
 	if _, _, dialErr, acceptErr := shake(testGate(1, "k"), testGate(0, "k"), 0, record, nil); dialErr != nil ||
 		acceptErr != nil {
 		t.Fatal(dialErr, acceptErr)
 	}
-	_, err := testGate(0, "k").accept(&tape{Reader: bytes.NewReader(said.Bytes())})
+	_, err := testGate(0, "k").accept(&tape{Reader: bytes.NewReader(written.Bytes())})
 	if !errors.Is(err, netconn.ErrKey) {
 		t.Fatalf("error %v", err)
 	}
-	if want := helloBytes + proofBytes; said.Len() != want {
-		t.Fatalf("the dialing side sends %d bytes, want %d", said.Len(), want)
+	if want := helloBytes + proofBytes; written.Len() != want {
+		t.Fatalf("the dialing side sends %d bytes, want %d", written.Len(), want)
 	}
 }
 

@@ -283,11 +283,11 @@ func TestPairsThatCannotConnectAreListed(t *testing.T) {
 	}
 	testutil.WithLonger(t, 3*time.Second, func(limit time.Duration) (wrong error) {
 		ranks := c.startAll("once", 1, c.hosts.Addr(0).String()+":7000", fmt.Sprint("TREERUN_START_TIMEOUT=", limit))
-		said := make([]string, 3)
+		logged := make([]string, 3)
 		inTime(t, func() {
 			for r, p := range ranks {
 				for line := p.line(); line != ""; line = p.line() {
-					said[r] += line + "\n"
+					logged[r] += line + "\n"
 				}
 			}
 			ended(t, ranks, 9)
@@ -299,8 +299,8 @@ func TestPairsThatCannotConnectAreListed(t *testing.T) {
 			{"rank 2 (on host netif2) -> rank 1 (10.77.0.2:"},
 		} {
 			for _, w := range want {
-				if !strings.Contains(said[r], w) {
-					wrong = errors.Join(wrong, fmt.Errorf("rank %d reports\n%s\nwithout %q", r, said[r], w))
+				if !strings.Contains(logged[r], w) {
+					wrong = errors.Join(wrong, fmt.Errorf("rank %d reports\n%s\nwithout %q", r, logged[r], w))
 				}
 			}
 		}

@@ -192,13 +192,13 @@ func TestMetadataOfEveryMember(t *testing.T) {
 	mine := goodMeta()
 	mine.Rank, mine.Size = 1, 3
 	m := &members{self: meta{Size: 3}, log: slog.Default(), table: make([]member, 3)}
-	said := strict.Marshal(&mine)
+	encoded := strict.Marshal(&mine)
 	for _, c := range []struct {
 		name string
 		meta []byte
 		ok   bool
-	}{{"1", nil, false}, {"1", []byte{}, false}, {"1", said, true}, {"1", said, true}, {"+1", said, false},
-		{"01", said, false}, {"2", said, false}, {"2", nil, false}, {"3", said, false}, {"-1", said, false}} {
+	}{{"1", nil, false}, {"1", []byte{}, false}, {"1", encoded, true}, {"1", encoded, true}, {"+1", encoded, false},
+		{"01", encoded, false}, {"2", encoded, false}, {"2", nil, false}, {"3", encoded, false}, {"-1", encoded, false}} {
 		err := m.NotifyAlive(&memberlist.Node{Name: c.name, Meta: c.meta, Addr: net.IPv4(127, 0, 0, 1), Port: 7})
 		if (err == nil) != c.ok {
 			t.Errorf("node %q with %d bytes of metadata: %v", c.name, len(c.meta), err)

@@ -67,9 +67,9 @@ func measureDeath() error {
 		}
 	}()
 	<-w.Failed()
-	heard := time.Since(began)
+	notified := time.Since(began)
 	lost, err := w.Failure()
-	fmt.Printf("notified after %d ms, ended after %d ms: %d, %v\n", heard.Milliseconds(), (<-ended).Milliseconds(),
+	fmt.Printf("notified after %d ms, ended after %d ms: %d, %v\n", notified.Milliseconds(), (<-ended).Milliseconds(),
 		lost, err)
 	return nil
 }
@@ -112,16 +112,16 @@ func TestDyingRank(t *testing.T) {
 	testutil.WithLonger(t, time.Second, func(limit time.Duration) error {
 		l := startTreerun(t, nil, "-np", "2", "dying", strconv.Itoa(size))
 		line := <-l.lines
-		var heard, ended time.Duration // in milliseconds
-		if n, err := fmt.Sscanf(line, "[0] notified after %d ms, ended after %d ms: 1, rank 1", &heard, &ended); n < 2 {
+		var notified, ended time.Duration // in milliseconds
+		if n, err := fmt.Sscanf(line, "[0] notified after %d ms, ended after %d ms: 1, rank 1", &notified, &ended); n < 2 {
 			t.Fatalf("%q: %v\n%s", line, err, l.stderr.String())
 		}
 		l.checkExit(137)
 		if text := l.stderr.String(); !strings.Contains(text, "rank 1 failed first: it was killed by SIGKILL") {
 			t.Errorf("the cause is not the signal:\n%s", text)
 		}
-		if heard*time.Millisecond > limit || ended > 500 && heard >= ended {
-			return fmt.Errorf("the rank was known to be lost after %d ms, and had ended after %d ms", heard, ended)
+		if notified*time.Millisecond > limit || ended > 500 && notified >= ended {
+			return fmt.Errorf("the rank was known to be lost after %d ms, and had ended after %d ms", notified, ended)
 		}
 		return nil
 	})

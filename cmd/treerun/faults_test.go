@@ -16,11 +16,11 @@ func TestRankFaults(t *testing.T) {
 	tmp := t.TempDir()
 	before := listLeftovers(t, looper, tmp)
 	for _, tc := range []struct {
-		name  string
-		args  []string
-		code  int
-		ranks int      // that report a typed error
-		says  []string // on stderr
+		name     string
+		args     []string
+		code     int
+		ranks    int      // that report a typed error
+		wantText []string // on stderr
 	}{
 		{"exits with 0 before Init while the others wait", []string{"-early", "1"}, 3, 3,
 			[]string{"rank 1", "exited with code 0 before it joined"}},
@@ -40,7 +40,7 @@ func TestRankFaults(t *testing.T) {
 			if got := len(j.reportTimes()); got != tc.ranks {
 				t.Errorf("%d ranks reported a typed error, want %d", got, tc.ranks)
 			}
-			for _, want := range tc.says {
+			for _, want := range tc.wantText {
 				if !strings.Contains(text, want) {
 					t.Errorf("stderr lacks %q", want)
 				}

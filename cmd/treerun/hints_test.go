@@ -20,10 +20,10 @@ import (
 func TestLimitsThatEndRanks(t *testing.T) {
 	const busy = "while :; do :; done"
 	for name, c := range map[string]struct {
-		limit string
-		code  int
-		rank  []string
-		says  string
+		limit    string
+		code     int
+		rank     []string
+		wantText string
 	}{
 		"CPU time": {"ulimit -t 1", 137, []string{"sh", "-c", busy}, "the limit is 1 s for each process (ulimit -t"},
 		"CPU time, soft": {"ulimit -S -t 1", 152, []string{"sh", "-c", busy},
@@ -43,7 +43,7 @@ func TestLimitsThatEndRanks(t *testing.T) {
 			t.Parallel()
 			l := startTreerun(t, afterCommand(c.limit), append([]string{"-np", "2"}, c.rank...)...)
 			l.checkEnd(c.code)
-			l.checkStderr(c.says)
+			l.checkStderr(c.wantText)
 		})
 	}
 }

@@ -22,9 +22,9 @@ type intruder struct {
 	cmd *exec.Cmd
 	in  io.Closer
 
-	mu   sync.Mutex
-	said []string
-	done chan struct{}
+	mu       sync.Mutex
+	messages []string
+	done     chan struct{}
 }
 
 // startIntruder starts an intruder, which ends with the test at the latest.
@@ -49,7 +49,7 @@ func startIntruder(t *testing.T, cmd *exec.Cmd) *intruder {
 		defer close(x.done)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			x.mu.Lock()
-			x.said = append(x.said, lines.Text())
+			x.messages = append(x.messages, lines.Text())
 			x.mu.Unlock()
 		}
 	}()
@@ -67,7 +67,7 @@ func startIntruder(t *testing.T, cmd *exec.Cmd) *intruder {
 func (x *intruder) count(text string) (n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, s := range x.said {
+	for _, s := range x.messages {
 		if s == text {
 			n++
 		}
@@ -152,7 +152,7 @@ func testIntruders(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string
 	}
 	// The ports of transport/tcp are open for some milliseconds only.
 	if replays.count("refused trnc") == 0 || replays.count("let in trnc") > 0 {
-		t.Errorf("greetings repeated: %q", replays.said)
+		t.Errorf("greetings repeated: %q", replays.messages)
 	}
 	for r := range size {
 		if n := j.warnings(r, "later ones are not reported"); n < 1 || n > 3 {

@@ -195,7 +195,7 @@ func TestInterruptedBuild(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for s, says := range map[syscall.Signal]string{
+	for s, wantText := range map[syscall.Signal]string{
 		syscall.SIGTERM: fmt.Sprintf("treerun: build %s: interrupted by SIGTERM", dir),
 		syscall.SIGKILL: "",
 	} {
@@ -212,8 +212,8 @@ func TestInterruptedBuild(t *testing.T) {
 		}
 		l.signal(s)
 		l.checkEnd(128 + int(s))
-		if got := lastLine(l); got != says {
-			t.Errorf("the last line is %q, want %q", got, says)
+		if got := lastLine(l); got != wantText {
+			t.Errorf("the last line is %q, want %q", got, wantText)
 		}
 	}
 }

@@ -136,15 +136,15 @@ func (s *slurmCluster) run(name string, args ...string) (stdout, stderr string, 
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "SLURM_CONF="+s.dir+"/slurm.conf", "PATH="+s.bin+":"+os.Getenv("PATH"), "HOME="+s.dir,
 		"TREERUN_KEY_DIR="+s.dir)
-	var out, told strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &told
+	var out, logs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &logs
 	killer := time.AfterFunc(90*time.Second, func() { _ = cmd.Process.Kill() })
 	defer killer.Stop()
 	err := cmd.Run()
 	if e := new(exec.ExitError); err != nil && !errors.As(err, &e) {
 		s.t.Fatalf("%s: %v", name, err)
 	}
-	return out.String(), told.String(), cmd.ProcessState.ExitCode()
+	return out.String(), logs.String(), cmd.ProcessState.ExitCode()
 }
 
 // waitIdle waits until nothing of a job is left on any node.
@@ -175,11 +175,11 @@ func TestSlurmBatchScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, told, code := s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn",
+	out, logs, code := s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn",
 		"2", "hello")
 	text, err := os.ReadFile(filepath.Join(s.dir, "out.txt"))
 	if code != 0 || err != nil {
-		t.Fatalf("sbatch: code %d, %s%s%v\n%s", code, out, told, err, text)
+		t.Fatalf("sbatch: code %d, %s%s%v\n%s", code, out, logs, err, text)
 	}
 	for rank, host := range []string{"h0", "h0", "h1", "h1"} {
 		if want := fmt.Sprintf("[%d] hello from rank %d of 4, local rank %d of 2 on %s,", rank, rank, rank%2,
@@ -206,24 +206,24 @@ func TestSlurmSrun(t *testing.T) {
 	s := newSlurm(t)
 	// Several tasks on a node: the first runs the ranks of all.
 	s.write("key", strings.Repeat("0c", 32), 0o600)
-	out, told, code := s.run("srun", "--nodes=2", "--ntasks=4", "--overcommit", "treerun", "--key-file", s.dir+"/key",
+	out, logs, code := s.run("srun", "--nodes=2", "--ntasks=4", "--overcommit", "treerun", "--key-file", s.dir+"/key",
 		"hello")
 	if code != 0 || strings.Count(out, "hello from rank") != 4 ||
 		!strings.Contains(out, "[3] hello from rank 3 of 4, local rank 1 of 2 on h1,") {
-		t.Errorf("srun: code %d\n%s%s", code, out, told)
+		t.Errorf("srun: code %d\n%s%s", code, out, logs)
 	}
 	s.waitIdle()
 
 	// Without a key there must not be a job of its own on each node.
-	_, told, code = s.run("srun", "--nodes=2", "--ntasks=2", "treerun", "hello")
-	if code != 64 || !strings.Contains(told, "according to Slurm: give --key-file") {
-		t.Errorf("srun without a key: code %d\n%s", code, told)
+	_, logs, code = s.run("srun", "--nodes=2", "--ntasks=2", "treerun", "hello")
+	if code != 64 || !strings.Contains(logs, "according to Slurm: give --key-file") {
+		t.Errorf("srun without a key: code %d\n%s", code, logs)
 	}
 
 	// One node is one host, and needs no key.
-	out, told, code = s.run("srun", "--nodes=1", "--ntasks=1", "treerun", "-np", "2", "hello")
+	out, logs, code = s.run("srun", "--nodes=1", "--ntasks=1", "treerun", "-np", "2", "hello")
 	if code != 0 || strings.Count(out, "hello from rank") != 2 {
-		t.Errorf("srun on one node: code %d\n%s%s", code, out, told)
+		t.Errorf("srun on one node: code %d\n%s%s", code, out, logs)
 	}
 
 	s.waitIdle()
@@ -236,17 +236,17 @@ func TestSlurmCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, told, code := s.run("sbatch", "--parsable", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn",
+	out, logs, code := s.run("sbatch", "--parsable", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn",
 		"1", "sh", "-c", `echo pid $$; sleep 1000`)
 	if code != 0 {
-		t.Fatalf("sbatch: code %d, %s%s", code, out, told)
+		t.Fatalf("sbatch: code %d, %s%s", code, out, logs)
 	}
 	s.waitUntil("the ranks", func() bool {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "out.txt"))
 		return strings.Count(string(text), "pid ") == 2
 	})
-	if _, told, code := s.run("scancel", strings.TrimSpace(out)); code != 0 {
-		t.Fatalf("scancel: code %d, %s", code, told)
+	if _, logs, code := s.run("scancel", strings.TrimSpace(out)); code != 0 {
+		t.Fatalf("scancel: code %d, %s", code, logs)
 	}
 	s.waitIdle()
 }

@@ -14,11 +14,11 @@ func TestBenchSaysChoice(t *testing.T) {
 	l := startTreerun(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K",
 		"-e", "256K", "-f", "4", "--density", ".02", "--overlap", "full", "-i", "3", "-w", "1", "--max-seconds", "20")
 	l.checkEnd(0)
-	told := l.stderr.String()
+	report := l.stderr.String()
 	for _, elements := range []string{"16384", "65536"} {
 		prefix := "sparse AllReduce of " + elements + " float32, sum, blocks of 256: "
 		lines := 0
-		for line := range strings.Lines(told) {
+		for line := range strings.Lines(report) {
 			if !strings.Contains(line, prefix) {
 				continue
 			}
@@ -31,7 +31,7 @@ func TestBenchSaysChoice(t *testing.T) {
 			}
 		}
 		if lines == 0 {
-			t.Errorf("no line is about %s elements:\n%s", elements, told)
+			t.Errorf("no line is about %s elements:\n%s", elements, report)
 		}
 	}
 	rows := 0

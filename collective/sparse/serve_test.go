@@ -226,7 +226,7 @@ func TestServeMismatch(t *testing.T) {
 		servers []int
 		call    func(c *collective.Comm) error // of a worker
 		kind    error
-		says    string
+		text    string
 	}{
 		"all serve": {[]int{0, 1, 2, 3}, nil, collective.ErrMismatch, "all ranks called sparse Serve"},
 		"lengths": {[]int{3}, func(c *collective.Comm) error {
@@ -264,8 +264,8 @@ func TestServeMismatch(t *testing.T) {
 				if errors.Is(err, errLeft) {
 					continue
 				}
-				if !errors.As(err, &re) || !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
-					t.Errorf("rank %d: %v, want %v with %q", r, err, c.kind, c.says)
+				if !errors.As(err, &re) || !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+					t.Errorf("rank %d: %v, want %v with %q", r, err, c.kind, c.text)
 				}
 			}
 		})

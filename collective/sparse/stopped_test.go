@@ -39,15 +39,15 @@ func reduceUntil(t *testing.T, c *collective.Comm, elements int, after time.Dura
 
 // wantStop checks the errors of all ranks after rank 2 has stopped: they have the same kind, name a rank, and contain a
 // text.
-func wantStop(t *testing.T, errs []error, kind error, rank int, says string) {
+func wantStop(t *testing.T, errs []error, kind error, rank int, text string) {
 	t.Helper()
 	for r, err := range errs {
 		var re *collective.RankError
 		if r == 2 && errors.Is(err, collective.ErrClosed) {
 			continue // it was between two calls
 		}
-		if !errors.As(err, &re) || !errors.Is(err, kind) || re.Rank != rank || !strings.Contains(err.Error(), says) {
-			t.Errorf("rank %d: %v, want %v of rank %d with %q", r, err, kind, rank, says)
+		if !errors.As(err, &re) || !errors.Is(err, kind) || re.Rank != rank || !strings.Contains(err.Error(), text) {
+			t.Errorf("rank %d: %v, want %v of rank %d with %q", r, err, kind, rank, text)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func beFarRank(text string) {
 }
 
 // runFar runs one rank on every host and returns the last line that each printed, its peers or its error, and the log.
-func runFar(t *testing.T, h *nethosts.Hosts, change func(*farRank)) (said []string, logged string) {
+func runFar(t *testing.T, h *nethosts.Hosts, change func(*farRank)) (output []string, logged string) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -88,7 +88,7 @@ func runFar(t *testing.T, h *nethosts.Hosts, change func(*farRank)) (said []stri
 	}
 	n := h.Len()
 	e := newExchange(n)
-	said = make([]string, n)
+	output = make([]string, n)
 	var log logs
 	var all sync.WaitGroup
 	for i := range n {
@@ -101,10 +101,10 @@ func runFar(t *testing.T, h *nethosts.Hosts, change func(*farRank)) (said []stri
 		cmd := h.Command(i, exe)
 		cmd.Env = append(os.Environ(), farRankVariable+"="+string(text))
 		cmd.Stderr = &log
-		all.Go(func() { said[i] = follow(t, cmd, e.of(i)) })
+		all.Go(func() { output[i] = follow(t, cmd, e.of(i)) })
 	}
 	all.Wait()
-	return said, log.all.String()
+	return output, log.all.String()
 }
 
 // follow runs a far rank, exchanges blobs for it, and returns its last line.
@@ -194,11 +194,11 @@ func TestHostsFindTheNetworkThatWorks(t *testing.T) {
 				}
 				defer h.Plug(k, 1)
 			}
-			said, logged := runFar(t, h, func(r *farRank) {
+			output, logged := runFar(t, h, func(r *farRank) {
 				r.Listen = c.listen(r.Rank)
 				r.Ports = PortRange{Lo: 40000, Hi: 40010} // so all listen at the same ports
 			})
-			for i, s := range said {
+			for i, s := range output {
 				if strings.Count(s, "<nil>\n") != 2 || strings.Count(s, "\n") != 2 {
 					t.Errorf("rank %d: %s", i, s)
 				}
@@ -219,10 +219,10 @@ func TestHostsThatAreCutOff(t *testing.T) {
 	if err := h.Split(0, []int{0, 2}, []int{1}); err != nil {
 		t.Fatal(err)
 	}
-	said, _ := runFar(t, h, func(r *farRank) {
+	output, _ := runFar(t, h, func(r *farRank) {
 		r.Listen = []netip.Addr{h.Addr(r.Rank)}
 	})
-	for i, s := range said {
+	for i, s := range output {
 		for _, want := range []string{
 			fmt.Sprintf("netconn: rank %d: connecting 3 ranks: 2 pairs of ranks cannot connect:", i),
 			`\n  rank 0 (10.77.0.1, eth0 on host h0) -> rank 1 (10.77.0.2:`, `, eth0 on host h1): no route to host\n`,
@@ -244,11 +244,11 @@ func TestFirewall(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	testutil.WithLonger(t, 2*time.Second, func(limit time.Duration) error {
-		said, _ := runFar(t, h, func(r *farRank) {
+		output, _ := runFar(t, h, func(r *farRank) {
 			r.Listen = []netip.Addr{h.Addr(r.Rank)}
 			r.Timeout = limit
 		})
-		for i, s := range said {
+		for i, s := range output {
 			if !strings.Contains(s, "two ranks cannot connect:") ||
 				!strings.Contains(s, "eth0 on host h1): timeout, no answer at all") {
 				return fmt.Errorf("rank %d: %s", i, s)

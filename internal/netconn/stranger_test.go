@@ -50,8 +50,8 @@ func onOffers(cfg *Config, f func([]offer)) {
 	cfg.Exchange = func(ctx context.Context, b []byte) ([][]byte, error) {
 		all, err := inner(ctx, b)
 		if calls++; calls == 1 && err == nil {
-			told := func(context.Context, []byte) ([][]byte, error) { return all, nil }
-			if offers, err := agree.Exchange(ctx, told, cfg.Size, nil, offer{}, nil); err == nil {
+			gather := func(context.Context, []byte) ([][]byte, error) { return all, nil }
+			if offers, err := agree.Exchange(ctx, gather, cfg.Size, nil, offer{}, nil); err == nil {
 				f(offers)
 			}
 		}
@@ -73,7 +73,7 @@ func doors(offers []offer) (all []netip.AddrPort) {
 type stranger func(c net.Conn, door netip.AddrPort)
 
 // says writes text and keeps the connection open.
-func says(text []byte) stranger { return func(c net.Conn, _ netip.AddrPort) { c.Write(text) } }
+func sends(text []byte) stranger { return func(c net.Conn, _ netip.AddrPort) { c.Write(text) } }
 
 // strangers returns strangers of all kinds, for a job of the given session.
 func strangers(t *testing.T) map[string]stranger {
@@ -90,17 +90,17 @@ func strangers(t *testing.T) map[string]stranger {
 	}
 	return map[string]stranger{
 		"port scan":        hangsUp(nil),
-		"silence":          says(nil),
+		"silence":          sends(nil),
 		"http":             hangsUp([]byte("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")),
-		"garbage":          says(bytes.Repeat([]byte{0xa5}, 5000)),
-		"tls":              says([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")),
+		"garbage":          sends(bytes.Repeat([]byte{0xa5}, 5000)),
+		"tls":              sends([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")),
 		"truncated hello":  hangsUp(replayed[:20]),
-		"half a hello":     says(replayed[:40]),
-		"replayed hello":   says(append(replayed, make([]byte, macBytes)...)),
-		"wrong key":        says(append(helloOf(func(c *Config) { c.Key = []byte("other") }), make([]byte, macBytes)...)),
-		"wrong job":        says(helloOf(func(c *Config) { c.JobID = "other" })),
-		"old epoch":        says(helloOf(func(c *Config) { c.Epoch = 2 })),
-		"other encryption": says(helloOf(func(c *Config) { c.Encrypt = true })),
+		"half a hello":     sends(replayed[:40]),
+		"replayed hello":   sends(append(replayed, make([]byte, macBytes)...)),
+		"wrong key":        sends(append(helloOf(func(c *Config) { c.Key = []byte("other") }), make([]byte, macBytes)...)),
+		"wrong job":        sends(helloOf(func(c *Config) { c.JobID = "other" })),
+		"old epoch":        sends(helloOf(func(c *Config) { c.Epoch = 2 })),
+		"other encryption": sends(helloOf(func(c *Config) { c.Encrypt = true })),
 		"one by one": func(c net.Conn, _ netip.AddrPort) {
 			go func() {
 				for _, b := range replayed {

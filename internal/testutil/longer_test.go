@@ -8,20 +8,20 @@ import (
 )
 
 // told counts the errors and log lines of a test.
-type told struct {
+type counter struct {
 	testing.TB
 	errors, logs int
 }
 
-func (*told) Helper()                 {}
-func (t *told) Errorf(string, ...any) { t.errors++ }
-func (t *told) Logf(string, ...any)   { t.logs++ }
+func (*counter) Helper()                 {}
+func (t *counter) Errorf(string, ...any) { t.errors++ }
+func (t *counter) Logf(string, ...any)   { t.logs++ }
 
 func TestWith(t *testing.T) {
-	for enough, want := range map[time.Duration]told{
+	for enough, want := range map[time.Duration]counter{
 		3: {}, 4: {logs: 1}, 64: {logs: 3}, 192: {logs: 3}, 193: {logs: 3, errors: 1},
 	} {
-		var got told
+		var got counter
 		var limits []time.Duration
 		WithLonger(&got, 3, func(limit time.Duration) error {
 			limits = append(limits, limit)

@@ -97,42 +97,42 @@ func TestWindowGrows(t *testing.T) {
 // stream is a connection that has received some data.
 type stream struct {
 	net.Conn // nil
-	said     io.Reader
+	frames   io.Reader
 }
 
-func (s stream) Read(b []byte) (int, error)    { return s.said.Read(b) }
+func (s stream) Read(b []byte) (int, error)    { return s.frames.Read(b) }
 func (s stream) Write(b []byte) (int, error)   { return len(b), nil }
 func (s stream) SetDeadline(t time.Time) error { return nil }
 
 // said returns a frame.
-func said(kind byte, body ...byte) []byte {
+func frames(kind byte, body ...byte) []byte {
 	return append(strict.AppendHead(nil, kind, len(body)), body...)
 }
 
 // FuzzFrames: for any input, a host reads no more than there is, and ends.
 func FuzzFrames(f *testing.F) {
-	f.Add(slices.Concat(said(frameData, 1, 2, 3), said(frameEnd)))
-	f.Add(slices.Concat(said(frameGrant, 0x7f, 0, 0, 0, 0, 0, 0, 0), said(frameDone)))
-	f.Add(said(frameSync, make([]byte, syncBytes)...))
-	f.Add(slices.Concat(said(framePing), said(frameEnd)))
+	f.Add(slices.Concat(frames(frameData, 1, 2, 3), frames(frameEnd)))
+	f.Add(slices.Concat(frames(frameGrant, 0x7f, 0, 0, 0, 0, 0, 0, 0), frames(frameDone)))
+	f.Add(frames(frameSync, make([]byte, syncBytes)...))
+	f.Add(slices.Concat(frames(framePing), frames(frameEnd)))
 	f.Add(strict.AppendHead(nil, frameData, dataBytes+1))
-	f.Fuzz(func(t *testing.T, said []byte) {
+	f.Fuzz(func(t *testing.T, frames []byte) {
 		fresh := func() *line {
-			l := newLine(0, 1, "peer", stream{said: bytes.NewReader(said)})
+			l := newLine(0, 1, "peer", stream{frames: bytes.NewReader(frames)})
 			l.in = bufio.NewReaderSize((*counted)(l), 16) // as small as can be
 			return l
 		}
 		if flow, err := fresh().drain(time.Now(), paceOf(network.Quick, shared{}, 20), minWindow); err == nil &&
-			flow.Bytes > int64(len(said)) {
-			t.Errorf("%d bytes of data in %d", flow.Bytes, len(said))
+			flow.Bytes > int64(len(frames)) {
+			t.Errorf("%d bytes of data in %d", flow.Bytes, len(frames))
 		}
 		if s, err := fresh().receiveSync(0); err == nil && (s.Trip < 0 || s.Trip > longestTrip) {
 			t.Errorf("a trip of %v", s.Trip)
 		}
-		if err := fresh().answer(); err == nil && len(said) < 8 {
+		if err := fresh().answer(); err == nil && len(frames) < 8 {
 			t.Error("an end out of nothing")
 		}
-		if err := fresh().pour(payload(), time.Now(), 0); err == nil && len(said) < 8 {
+		if err := fresh().pour(payload(), time.Now(), 0); err == nil && len(frames) < 8 {
 			t.Error("the end of a flow out of nothing")
 		}
 	})

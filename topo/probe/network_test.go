@@ -230,10 +230,10 @@ func TestNetworkNonsense(t *testing.T) {
 	for name, text := range map[string]string{
 		"http":          "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
 		"long frame":    string(strict.AppendHead(nil, frameSync, 1<<56-1)),
-		"wrong turn":    string(said(frameSync, append([]byte{0, 0, 0, 9}, make([]byte, syncBytes-4)...)...)),
-		"trip of years": string(said(frameSync, append([]byte{0, 0, 0, 0, 0x7f}, make([]byte, syncBytes-5)...)...)),
+		"wrong turn":    string(frames(frameSync, append([]byte{0, 0, 0, 9}, make([]byte, syncBytes-4)...)...)),
+		"trip of years": string(frames(frameSync, append([]byte{0, 0, 0, 0, 0x7f}, make([]byte, syncBytes-5)...)...)),
 		"cut":           string([]byte{frameSync, 0, 0}),
-		"data":          string(said(frameData, 7)),
+		"data":          string(frames(frameData, 7)),
 	} {
 		conns := meshOf(t, 2)
 		if _, err := io.WriteString(conns[1][0], text); err != nil {

@@ -25,7 +25,7 @@ func measureHosts(t *testing.T, hosts *nethosts.Hosts, e network.Effort) *networ
 		job.Addrs = append(job.Addrs, hosts.Addr(h).String()+":7100")
 	}
 	var commands []*exec.Cmd
-	var said []*bytes.Buffer
+	var outputs []*bytes.Buffer
 	for h := range names {
 		job.Host = h
 		text, err := json.Marshal(job)
@@ -39,7 +39,7 @@ func measureHosts(t *testing.T, hosts *nethosts.Hosts, e network.Effort) *networ
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		commands, said = append(commands, cmd), append(said, out)
+		commands, outputs = append(commands, cmd), append(outputs, out)
 	}
 	all := &network.Findings{}
 	for h, cmd := range commands {
@@ -47,7 +47,7 @@ func measureHosts(t *testing.T, hosts *nethosts.Hosts, e network.Effort) *networ
 			t.Fatalf("%s: %v", names[h], err)
 		}
 		var r hostResult
-		if err := json.Unmarshal(said[h].Bytes(), &r); err != nil {
+		if err := json.Unmarshal(outputs[h].Bytes(), &r); err != nil {
 			t.Fatalf("%s: %v", names[h], err)
 		}
 		all.Add(&r.Findings)

@@ -235,7 +235,7 @@ func canceled(t *testing.T, rank, rounds int) {
 	go func() {
 		r := knownReport(t, testutil.Pair(2, 64), 1-rank)
 		for range rounds {
-			_, _ = partner(ctx, told(r, nil))
+			_, _ = partner(ctx, reported(r, nil))
 		}
 		time.Sleep(10 * time.Millisecond)
 		cancel()

@@ -24,7 +24,7 @@ func reportOf(blob []byte) (report, error) {
 }
 
 // told returns the blob that a rank sends after its step.
-func told[T any](v T, failed error) (blob []byte) {
+func reported[T any](v T, failed error) (blob []byte) {
 	_, _ = agree.Exchange(context.Background(), func(_ context.Context, b []byte) ([][]byte, error) {
 		blob = b
 		return nil, errors.New("not told")
@@ -34,15 +34,15 @@ func told[T any](v T, failed error) (blob []byte) {
 
 // FuzzReport checks that the decoder accepts the encoder's output.
 func FuzzReport(f *testing.F) {
-	f.Add(told(report{Bell: "treerun-y", Proof: [sha256.Size]byte{1}}, nil))
-	f.Add(told(report{}, errors.New("why")))
+	f.Add(reported(report{Bell: "treerun-y", Proof: [sha256.Size]byte{1}}, nil))
+	f.Add(reported(report{}, errors.New("why")))
 	f.Add(binary.LittleEndian.AppendUint64(nil, 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := reportOf(b)
 		if err != nil {
 			return
 		}
-		if again, err := reportOf(told(r, nil)); err != nil || again != r {
+		if again, err := reportOf(reported(r, nil)); err != nil || again != r {
 			t.Fatalf("%+v became %+v, %v", r, again, err)
 		}
 	})

@@ -125,10 +125,10 @@ func FuzzControl(f *testing.F) {
 	f.Add(strict.Marshal(make(record, remembered)))
 	f.Add(strict.Marshal(&report{By: 3, Decided: true, Fault: transport.Fault{Rank: 2, Text: "why"}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if told, err := decodeStatus(body); err == nil {
-			if again, err := decodeStatus(strict.Marshal(told)); err != nil || !slices.Equal(again, told) ||
-				len(told) > remembered {
-				t.Errorf("status %+v became %+v, %v", told, again, err)
+		if status, err := decodeStatus(body); err == nil {
+			if again, err := decodeStatus(strict.Marshal(status)); err != nil || !slices.Equal(again, status) ||
+				len(status) > remembered {
+				t.Errorf("status %+v became %+v, %v", status, again, err)
 			}
 		}
 		if r, err := decodeReport(body, 8); err == nil {
@@ -154,7 +154,7 @@ func TestCorrupt(t *testing.T) {
 	}
 	twice := append(bytes.Clone(whole[:60]), whole[59:]...) // one byte of the payload stands twice
 	for name, c := range map[string]struct {
-		said []byte
+		sent []byte
 		want string
 	}{
 		"no frame":         {[]byte("GET / HTTP/1.1\r\n\r\n"), "is not the beginning of a frame"},
@@ -180,9 +180,9 @@ func TestCorrupt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range [][]byte{nil, {0}, {6, 90}} {
-				e, k := scripted(l, &script{data: bytes.Clone(c.said), pieces: pieces})
+				e, k := scripted(l, &script{data: bytes.Clone(c.sent), pieces: pieces})
 				e.peers[1].Load().lanes.sender(transport.Link{Src: 0, Dst: 1})
-				for range len(c.said) {
+				for range len(c.sent) {
 					k.receive()
 				}
 				if err := k.broken(); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -154,7 +154,7 @@ func TestChunksThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		after  int // number of valid chunks that come first
 		change func([]byte) []byte
-		says   string
+		text   string
 	}{
 		"short":           {0, func(p []byte) []byte { return p[:HeaderBytes-1] }, "less than a header"},
 		"tensor":          {0, put32(0, 9), "tensor 9"},
@@ -181,9 +181,9 @@ func TestChunksThatAreRefused(t *testing.T) {
 		}
 		err := n.Feed(0, c.change(append([]byte(nil), up[0]...)))
 		if !errors.Is(err, block.ErrProtocol) && !errors.Is(err, block.ErrMismatch) ||
-			!strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), c.text) ||
 			!strings.Contains(err.Error(), "child 0") {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
+			t.Errorf("%s: %v, want %q", name, err, c.text)
 		}
 	}
 	// A result before this rank has sent anything.
@@ -209,7 +209,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		chunk []byte
-		says  string
+		text  string
 	}{
 		"":                {chunk(infinity, run{0, 1, false}, run{3, 2, true}), ""},
 		"block missing":   {chunk(infinity, run{0, 3, false}, run{4, 1, false}), "block 3, which this rank sent"},
@@ -229,14 +229,14 @@ func TestResultsThatAreRefused(t *testing.T) {
 			t.Fatal("nothing goes up")
 		}
 		err := leaf.Down(c.chunk)
-		if c.says == "" {
+		if c.text == "" {
 			if err != nil || !leaf.Done() {
 				t.Errorf("a good result: done %v, %v", leaf.Done(), err)
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v, want %q", name, err, c.text)
 		}
 	}
 }

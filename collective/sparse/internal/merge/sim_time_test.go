@@ -100,7 +100,7 @@ func TestBytesOfAChain(t *testing.T) {
 
 // The same workload takes the same time, to the last bit.
 func TestSameEveryTime(t *testing.T) {
-	said := ""
+	printed := ""
 	for range 2 {
 		w := random(3, 2000, 0.2, false)
 		a, err := treesTime(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7}, starsApart(3, 2))
@@ -111,10 +111,10 @@ func TestSameEveryTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := fmt.Sprint(a, b); said != "" && s != said {
-			t.Errorf("%s and then %s", said, s)
+		if s := fmt.Sprint(a, b); printed != "" && s != printed {
+			t.Errorf("%s and then %s", printed, s)
 		} else {
-			said = s
+			printed = s
 		}
 	}
 }
