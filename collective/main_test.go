@@ -18,15 +18,15 @@ import (
 // less often than by default, which took a tenth of their time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
-	who := strings.Fields(os.Getenv(envModelRank))
-	if len(who) != 3 {
+	fields := strings.Fields(os.Getenv(envModelRank))
+	if len(fields) != 3 {
 		testutil.FewerChecks()
 		testutil.Waiting()
 		os.Exit(m.Run())
 	}
-	w := &pipeWorld{job: who[2], in: bufio.NewReaderSize(os.Stdin, 1<<20), failed: make(chan struct{})}
-	w.rank, _ = strconv.Atoi(who[0])
-	w.size, _ = strconv.Atoi(who[1])
+	w := &pipeWorld{job: fields[2], in: bufio.NewReaderSize(os.Stdin, 1<<20), failed: make(chan struct{})}
+	w.rank, _ = strconv.Atoi(fields[0])
+	w.size, _ = strconv.Atoi(fields[1])
 	go w.hearOfLoss()
 	if err := w.serve(); err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintf(os.Stderr, "rank %d: %v\n", w.rank, err)

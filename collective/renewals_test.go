@@ -160,12 +160,12 @@ func TestDeepCommunicators(t *testing.T) {
 			ids, names := map[string]bool{}, map[string]bool{}
 			for _, d := range all {
 				id, name := d.in.Setup.World.JobID(), d.Name()
-				told, err := AllGatherObject(t.Context(), d, id+" "+name)
+				named, err := AllGatherObject(t.Context(), d, id+" "+name)
 				switch {
 				case err != nil:
 					return err
-				case len(slices.Compact(told)) != 1:
-					return fmt.Errorf("ids and names of one communicator: %q", told)
+				case len(slices.Compact(named)) != 1:
+					return fmt.Errorf("ids and names of one communicator: %q", named)
 				case ids[id] || names[name] || len(name) > longestTestedName || len(id) > longestTestedName:
 					return fmt.Errorf("id %s or name %s is another's, or long", id, name)
 				}

@@ -41,16 +41,16 @@ type testJob struct {
 	toRanks []net.Conn
 	wg      sync.WaitGroup
 
-	mu   sync.Mutex
-	said map[job.MessageKind]int
-	text []string // of failures that ranks have reported
-	gone []int    // ranks that have reported the end of the launcher
+	mu       sync.Mutex
+	messages map[job.MessageKind]int
+	text     []string // of failures that ranks have reported
+	gone     []int    // ranks that have reported the end of the launcher
 }
 
 func newTestJob(t testing.TB, size int) *testJob {
 	return &testJob{
 		t: t, id: job.NewID(), secret: job.NewSecret(), size: size, log: slog.New(slog.DiscardHandler),
-		worlds: make([]*World, size), toRanks: make([]net.Conn, size), said: map[job.MessageKind]int{},
+		worlds: make([]*World, size), toRanks: make([]net.Conn, size), messages: map[job.MessageKind]int{},
 	}
 }
 
@@ -130,7 +130,7 @@ func (j *testJob) serve(rank int) {
 			return
 		}
 		j.mu.Lock()
-		j.said[m.Kind]++
+		j.messages[m.Kind]++
 		if m.Kind == job.Failed {
 			j.text = append(j.text, m.Text)
 		}

@@ -48,8 +48,8 @@ func TestCloseClosesCommunicators(t *testing.T) {
 	}
 	j.close() // the launcher reads to the end
 	j.wg.Wait()
-	if !slices.Equal(j.text, []string{"last", "first"}) || j.said[job.Closing] != 2 {
-		t.Errorf("the launcher got %q and %d times Closing", j.text, j.said[job.Closing])
+	if !slices.Equal(j.text, []string{"last", "first"}) || j.messages[job.Closing] != 2 {
+		t.Errorf("the launcher got %q and %d times Closing", j.text, j.messages[job.Closing])
 	}
 }
 

@@ -150,7 +150,7 @@ func TestSeedThatCannotBeFound(t *testing.T) {
 func (j *testJob) count(kind job.MessageKind) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.said[kind]
+	return j.messages[kind]
 }
 
 func TestBlobBeyondTheLimitIsAnErrorAndNothingElse(t *testing.T) {

@@ -111,8 +111,8 @@ func interrupted(t *testing.T, open opener, l transport.Layout, event func(all [
 func testAbortEndsWaiting(t *testing.T, open opener) {
 	l := testutil.Pair(2, 64)
 	l.Size = 3
-	for who, by := range map[string]int{"peer": 0, "self": 1, "third": 2} {
-		t.Run(who, func(t *testing.T) {
+	for reporter, by := range map[string]int{"peer": 0, "self": 1, "third": 2} {
+		t.Run(reporter, func(t *testing.T) {
 			interrupted(t, open, l, func(all []transport.Endpoint) {
 				all[by].Abort(transport.Fault{Rank: 0, Text: "the reason"})
 			}, func(t *testing.T, err error) {

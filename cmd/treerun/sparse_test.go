@@ -62,17 +62,17 @@ func TestKillInSparseCalls(t *testing.T) {
 			}
 			l.checkEnd(137)
 			text := l.stderr.String()
-			told := make(map[int]bool)
+			notified := make(map[int]bool)
 			for line := range strings.Lines(text) {
 				var me, lost int
 				_, report, ok := strings.Cut(line, "looper: ")
 				if n, _ := fmt.Sscanf(report, "rank %d: RankError of %d at", &me, &lost); ok && n == 2 && lost == victim &&
 					strings.Contains(report, "killed by SIGKILL") {
-					told[me] = true
+					notified[me] = true
 				}
 			}
-			if len(told) != np-1 || told[victim] {
-				t.Errorf("of rank %d's end were notified %v", victim, told)
+			if len(notified) != np-1 || notified[victim] {
+				t.Errorf("of rank %d's end were notified %v", victim, notified)
 			}
 			if !strings.Contains(text, fmt.Sprintf("rank %d", victim)) ||
 				!strings.Contains(text, "failed first: it was killed by SIGKILL") || strings.Contains(text, "WRONG RESULT") {
