@@ -234,3 +234,25 @@ func TestDeviceSlots(t *testing.T) {
 		}
 	}
 }
+
+// TestQuickestBetweenHosts: of the links between the ranks of two hosts the quickest counts, of equal ones that of the
+// lowest ranks.
+func TestQuickestBetweenHosts(t *testing.T) {
+	g := topo.UniformGraph(5)
+	g.Hosts = []int{0, 0, 1, 1, 2}
+	for i := range g.Links {
+		l := &g.Links[i]
+		switch [2]int{l.A, l.B} {
+		case [2]int{1, 2}, [2]int{1, 3}:
+			l.GBytesPerSecond = 50
+		default:
+			l.GBytesPerSecond = 10
+		}
+	}
+	h := newHosts(g, nil)
+	for pair, want := range map[[2]int32][2]int{{0, 1}: {1, 2}, {0, 2}: {0, 4}, {1, 2}: {2, 4}} {
+		if l, ok := h.quickest[pair]; !ok || [2]int{l.A, l.B} != want {
+			t.Errorf("between hosts %v: %+v, want that of ranks %v", pair, l, want)
+		}
+	}
+}
