@@ -70,6 +70,26 @@ func TestKLEverySize(t *testing.T) {
 	}
 }
 
+// TestKLExchanges: no two ranks of a tree can change places for more weight.
+func TestKLExchanges(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		n := 5 + rng.IntN(8)
+		g := topo.UniformGraph(n)
+		for i := range g.Links {
+			g.Links[i].GBytesPerSecond = 1 + 99*rng.Float64()
+		}
+		w := newNet(g)
+		for root := range n {
+			tr := newKL(w, seed, 2).tree(root)
+			if better := exchange(w, tr); w.weight(better) > w.weight(tr)*(1+1e-9) {
+				t.Errorf("seed %d, %d ranks, root %d: weight %g, and %g is possible", seed, n, root, w.weight(tr),
+					w.weight(better))
+			}
+		}
+	}
+}
+
 // Every connected graph gets a spanning tree of links that exist, from every
 // root, the balanced one where there is one.
 func TestKLEveryGraph(t *testing.T) {
