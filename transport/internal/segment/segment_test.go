@@ -2,6 +2,8 @@ package segment
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -123,6 +125,32 @@ func TestDiesWhilePublishing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCallBeforeWhileOthersFollow checks that the oldest call that can be looked up is whole and the right one while
+// the rank publishes.
+func TestCallBeforeWhileOthersFollow(t *testing.T) {
+	e, b := view(t, 2)
+	board := e.m.rank(b, 1)
+	var over atomic.Bool
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for seq := uint64(1); !over.Load(); seq++ {
+			publishCall(board, &call.Header{Seq: seq, Count: 100 + seq, Root: -1})
+		}
+	})
+	const back = transport.History
+	for range 20_000 {
+		before := e.Status(1).Call.Seq
+		got, ok := e.CallBefore(1, back)
+		after := e.Status(1).Call.Seq
+		if ok && (got.Count != 100+got.Seq || got.Seq+back < before || got.Seq+back > after) {
+			t.Errorf("%+v, while the latest was %d to %d", got, before, after)
+			break
+		}
+	}
+	over.Store(true)
+	writer.Wait()
 }
 
 // TestDiesWhileAborting checks that a rank that dies after writing its record and before the election leaves no fault,
