@@ -119,10 +119,10 @@ func ReadFrame(r io.Reader, sizes FrameSizes) (kind byte, body []byte, err error
 	return kind, body, err
 }
 
-// ReadBody reads n bytes. Memory is allocated as the data arrives, at first at most 1 MiB.
+// ReadBody reads n bytes. Memory is allocated as the data arrives, at first at most 512 KiB.
 func ReadBody(r io.Reader, n int) ([]byte, error) {
 	var b bytes.Buffer
-	b.Grow(min(n, 1<<20) + bytes.MinRead)
+	b.Grow(min(n, 512<<10) + bytes.MinRead)
 	_, err := io.CopyN(&b, r, int64(n))
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
