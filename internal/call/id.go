@@ -101,32 +101,39 @@ const (
 const Numbers = 1 << 15
 
 // Header encodes id.
-func (id ID) Header() Header {
-	h := Header{Seq: id.Seq, Count: id.Count, Kind: uint8(id.Kind), Op: uint8(id.Op), DType: uint8(id.DType),
-		Chain: id.Chain, Root: id.Root}
-	if id.Kind == Message {
-		h.Root = id.Tag
-		if id.Device {
-			h.Op = device
-		}
-		return h
-	}
-	switch {
-	case id.Kind >= Exchange && id.Kind <= AllReduceMaxLoc:
-		h.Kind, h.Op = uint8(AllGather), uint8(id.Kind)
-	case id.Scaled:
-		h.Op = scaledSum
-	}
-	if id.Varied {
-		h.Kind |= varied
-	}
-	if id.Device {
-		h.Kind |= device
-	}
-	if id.Number > 0 {
-		h.Root = int32(id.Number)<<numberAt | id.Root&(1<<numberAt-1)
-	}
+func (id ID) Header() (h Header) {
+	id.Encode(&h)
 	return h
+}
+
+// Encode sets h to the Header of id, field by field: a call that has just set the fields of its ID waits for a copy of
+// several at once.
+func (id *ID) Encode(h *Header) {
+	kind, op, root := uint8(id.Kind), uint8(id.Op), id.Root
+	switch {
+	case id.Kind == Message:
+		root = id.Tag
+		if id.Device {
+			op = device
+		}
+	case id.Kind >= Exchange && id.Kind <= AllReduceMaxLoc:
+		kind, op = uint8(AllGather), kind
+	case id.Scaled:
+		op = scaledSum
+	}
+	if id.Kind != Message {
+		if id.Varied {
+			kind |= varied
+		}
+		if id.Device {
+			kind |= device
+		}
+		if id.Number > 0 {
+			root = int32(id.Number)<<numberAt | root&(1<<numberAt-1)
+		}
+	}
+	h.Seq, h.Count, h.Root = id.Seq, id.Count, root
+	h.Kind, h.Op, h.DType, h.Chain = kind, op, uint8(id.DType), id.Chain
 }
 
 // ID decodes h: the Header of the result is h, whatever h contains.

@@ -37,7 +37,7 @@ func New(ep transport.Endpoint, rank, size int) *Calls { return &Calls{rank: ran
 func (c *Calls) Enter(id *call.ID, h *call.Header, digest uint64, begins []int) {
 	count := id.Count
 	id.Chain = 0
-	*h = id.Header()
+	id.Encode(h)
 	if id.CountsAtRoot() {
 		count, begins = 0, nil
 	}
@@ -48,7 +48,7 @@ func (c *Calls) Enter(id *call.ID, h *call.Header, digest uint64, begins []int) 
 	id.Chain = uint8(c.chain >> 32)
 	h.Chain = id.Chain
 	c.ep.Enter(h)
-	c.log.Put(id)
+	c.log.Put(h)
 }
 
 // chained adds v to the digest of all calls.

@@ -30,8 +30,8 @@ func (r *peer) send(p *Message) error {
 	if q.busy[p.Peer] {
 		return nil
 	}
-	h := &q.head
-	if *h = p.id().Header(); p.lends {
+	h, id := &q.head, p.id()
+	if id.Encode(h); p.lends {
 		return r.lend(p)
 	}
 	for !p.done {
@@ -51,7 +51,8 @@ func (r *peer) send(p *Message) error {
 		p.moved += n
 		if p.done = p.moved == len(p.Buf); p.done && p.kept {
 			q.sentKept(p)
-			*h = p.id().Header() // of the one that was kept behind it
+			id = p.id() // of the one that was kept behind it
+			id.Encode(h)
 		}
 	}
 	return nil
