@@ -3,6 +3,7 @@ package tcp
 import (
 	"errors"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"sync"
@@ -16,20 +17,26 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
+// lender is an endpoint of rank 0 over a socket whose far end is the test's, and its sender to rank 1.
+func lender(t *testing.T, slots, slotBytes int) (e *Endpoint, s transport.Sender, far *net.TCPConn) {
+	t.Helper()
+	near, far := tcpPair(t)
+	e, err := endpointOf(configOf(0, testutil.Pair(slots, slotBytes)), map[int]socket{1: socketOf(t, near)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	if s, err = e.Sender(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	return e, s, far
+}
+
 // A window that is longer than a slot is not lent: its frame would be refused by the receiver.
 func TestLendLongerThanASlot(t *testing.T) {
-	near, far := tcpPair(t)
-	defer far.Close()
 	const size = 4 << 10
-	e, err := endpointOf(configOf(0, testutil.Pair(2, size)), map[int]socket{1: socketOf(t, near)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = e.Close() }()
-	s, err := e.Sender(0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, s, far := lender(t, 2, size)
+	defer far.Close()
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -44,16 +51,7 @@ func TestLendLongerThanASlot(t *testing.T) {
 // Memory that waits for a connection is returned when the connection is lost: its frames are dropped.
 func TestLentMemoryOfALostConnection(t *testing.T) {
 	const windows, size = 32, 1 << 20
-	near, far := tcpPair(t)
-	e, err := endpointOf(configOf(0, testutil.Pair(windows, size)), map[int]socket{1: socketOf(t, near)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = e.Close() }()
-	s, err := e.Sender(0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, s, far := lender(t, windows, size)
 	for range windows {
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -139,16 +137,7 @@ func TestNewWithoutDescriptors(t *testing.T) {
 // Lent memory is not returned while the socket has no room for it.
 func TestLentMemoryInTheQueue(t *testing.T) {
 	const windows, size = 32, 1 << 20
-	near, far := tcpPair(t) // whose other end is read only below
-	e, err := endpointOf(configOf(0, testutil.Pair(windows, size)), map[int]socket{1: socketOf(t, near)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = e.Close() }()
-	s, err := e.Sender(0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, s, far := lender(t, windows, size) // far is read only below
 	for i := range windows {
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -163,7 +152,7 @@ func TestLentMemoryInTheQueue(t *testing.T) {
 		defer close(read)
 		_, _ = io.Copy(io.Discard, far)
 	}()
-	err = testutil.Wait(e, 1000, func() (bool, error) { return s.Returned(), nil })
+	err := testutil.Wait(e, 1000, func() (bool, error) { return s.Returned(), nil })
 	if err != nil {
 		t.Error(err)
 	}
