@@ -106,22 +106,22 @@ func (id ID) Header() (h Header) {
 	return h
 }
 
-// Encode sets h to the Header of id, field by field: a call that has just set the fields of its ID waits for a copy of
-// several at once.
+// Encode sets h to the Header of id, field by field: a copy of a whole ID or Header right after its fields were set
+// stalls the processor.
 func (id *ID) Encode(h *Header) {
 	kind, op, root := uint8(id.Kind), uint8(id.Op), id.Root
-	switch {
-	case id.Kind == Message:
+	if id.Kind == Message {
 		root = id.Tag
 		if id.Device {
 			op = device
 		}
-	case id.Kind >= Exchange && id.Kind <= AllReduceMaxLoc:
-		kind, op = uint8(AllGather), kind
-	case id.Scaled:
-		op = scaledSum
-	}
-	if id.Kind != Message {
+	} else {
+		switch {
+		case id.Kind >= Exchange && id.Kind <= AllReduceMaxLoc:
+			kind, op = uint8(AllGather), kind
+		case id.Scaled:
+			op = scaledSum
+		}
 		if id.Varied {
 			kind |= varied
 		}
