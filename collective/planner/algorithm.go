@@ -35,8 +35,8 @@ var algorithms = []algorithm{
 	{name: "double-binary", variants: ofTrees, linksPay: doubleBinaryPays, candidates: doubleBinary},
 	{name: "multi", variants: ofTrees, linksPay: multiPays, candidates: multi},
 	{name: "packing", variants: ofTrees, candidates: packing},
-	{name: "kl", variants: ofTrees, maxRanks: PairRanks, candidates: ofRoots(kl)},
-	{name: "exact", variants: ofTrees, maxRanks: jointRanks, candidates: ofRoots(exact)},
+	{name: "kl", variants: ofTrees, maxRanks: PairRanks, candidates: ofOwnRoots(klTrees)},
+	{name: "exact", variants: ofTrees, maxRanks: jointRanks, candidates: exact},
 	{name: "ring", variants: ofTrees, maxRanks: directRanks, candidates: ring},
 	{name: "chain", variants: ofTrees, linksPay: chainPays, candidates: chain},
 }

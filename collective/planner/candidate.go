@@ -39,6 +39,7 @@ type Candidate struct {
 	form    plan.Form                  // of plans over trees
 	shifts  bool                       // the tree of channel i is the first, shifted by i, made when it is measured
 	steady  bool                       // shares are those of the rates, for messages of all sizes
+	own     bool                       // channel i has the tree of root i, and Root's is the one that runs alone
 	order   [][]int                    // the hosts whose order plans over trees add in; nil: any order
 	fixed   func() (*plan.Plan, error) // makes the plan where there are no channels
 	built   []*ChosenPlan
@@ -64,7 +65,7 @@ func (c *Candidate) Matches(name string) bool {
 
 // like reports whether two candidates have the same plans, over trees with equal shares.
 func (c *Candidate) like(o *Candidate) bool {
-	return len(c.Channels) > 0 && c.form == o.form && c.Variant == o.Variant &&
+	return len(c.Channels) > 0 && c.form == o.form && c.Variant == o.Variant && c.own == o.own &&
 		slices.EqualFunc(c.Channels, o.Channels, func(a, b Channel) bool {
 			return a.Ring == nil && b.Ring == nil && a.OfPart == b.OfPart && a.Tree.Root == b.Tree.Root &&
 				slices.Equal(a.Tree.Parent, b.Tree.Parent)
@@ -100,8 +101,11 @@ func (c *Candidate) Rate() float64 {
 func (c *Candidate) OfParts() bool { return len(c.Channels) > 0 && c.Channels[0].OfPart }
 
 // quickest is the channel that ends first when it has the whole message and all
-// links for itself.
+// links for itself, or the root's own.
 func (c *Candidate) quickest(bytes float64) int {
+	if c.own {
+		return c.Root
+	}
 	best, least := 0, math.Inf(1)
 	for i := range c.Channels {
 		s := &c.Channels[i]
@@ -136,6 +140,10 @@ func (c *Candidate) share(bytes float64) []float64 {
 	}
 	for _, group := range groups {
 		c.shareAmong(group, bytes/float64(len(groups)), bytes, shares)
+	}
+	used := func(share float64) bool { return share > 0 }
+	if i := slices.IndexFunc(shares, used); c.own && !slices.ContainsFunc(shares[i+1:], used) { // one runs alone
+		shares[i], shares[c.Root] = 0, 1
 	}
 	return shares
 }

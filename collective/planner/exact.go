@@ -1,9 +1,21 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// exact makes for every root the balanced tree with the largest sum of rates.
-func exact(_ *Site, g *topo.Graph) ([]topo.Tree, error) { return tree.Exact(g) }
+// exact is for every root the balanced tree with the largest sum of rates. On request a collective with a root takes
+// that of its root alone: those of others, rerooted, are no longer the best.
+func exact(q *query) ([]*Candidate, error) {
+	list, err := ofOwnRoots(exactTrees)(q)
+	all := q.algorithm + ":" + variantAll
+	if len(list) > 1 && list[0].own && !slices.Contains(q.site.requested, all) {
+		list = list[:1]
+	}
+	return list, err
+}
+
+func exactTrees(_ *Site, g *topo.Graph) ([]topo.Tree, error) { return tree.Exact(g) }

@@ -62,8 +62,8 @@ type inside struct {
 var insides = []inside{
 	{"star", stars, 0},
 	{"multi", multiTrees, jointRanks},
-	{"kl", kl, 0},
-	{"exact", exact, jointRanks},
+	{"kl", klTrees, 0},
+	{"exact", exactTrees, jointRanks},
 	{"packing", packedInTurn, 0},
 }
 

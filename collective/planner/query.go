@@ -127,6 +127,18 @@ func ofRoots(trees rootedTrees) func(q *query) ([]*Candidate, error) {
 	}
 }
 
+// ofOwnRoots is ofRoots for trees that are good for their roots: on request a collective with a root that runs over one
+// tree takes its root's own. Without one, it takes the quickest, which is often another's.
+func ofOwnRoots(trees rootedTrees) func(q *query) ([]*Candidate, error) {
+	return func(q *query) ([]*Candidate, error) {
+		list, err := ofRoots(trees)(q)
+		for _, c := range list {
+			c.own = q.kind.HasRoot() && q.requests(q.algorithm) && len(c.Channels) == q.site.graph.Ranks
+		}
+		return list, err
+	}
+}
+
 // overSite returns a tree for every root of a site.
 func (t *treeSets) overSite(key string, s *Site, trees rootedTrees) (*TreeSet, error) {
 	return t.ofRoots(key, s.graph.Ranks, func() (*TreeSet, error) {
