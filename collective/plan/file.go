@@ -27,7 +27,7 @@ type File struct {
 	Trees       []FileTree `json:"trees,omitempty"`
 	Ring        []int      `json:"ring,omitempty"` // the order of a plan of one ring
 
-	Rate           float64 `json:"rate_gbytes_per_second"`
+	Rate           float64 `json:"rate_gbytes_per_second"` // of this message, as far as links and ports go; 0: unknown
 	Bound          float64 `json:"bound_gbytes_per_second"`
 	TightPartition [][]int `json:"tight_partition"` // of ranks: the source of the bound
 	Note           string  `json:"note,omitempty"`
@@ -43,10 +43,9 @@ type FileTree struct {
 	Root  int     `json:"root"`  // of a ring: where it begins
 	Share float64 `json:"share"` // of the message; all sum up to 1
 
-	// Rate is the part of the message that goes over it per second, in GB/s, while all are in use: all sum up to the
-	// plan's. In an AllGather and a ReduceScatter the message is all parts together. It is not the load of a link: a tree
-	// puts its rate on a link each way it is used, a ring 2(n-1)/n of it in an AllReduce, (n-1)/n where the message has
-	// parts.
+	// Rate is the part of the message that goes over it per second, in GB/s: its share of the plan's. In an AllGather
+	// and a ReduceScatter the message is all parts together. It is not the load of a link: a tree puts its rate on a
+	// link each way it is used, a ring 2(n-1)/n of it in an AllReduce, (n-1)/n where the message has parts.
 	Rate float64 `json:"rate_gbytes_per_second"`
 
 	Part   *int  `json:"part,omitempty"` // nil: it carries a share of the whole message

@@ -13,6 +13,7 @@ import (
 type Choice struct {
 	Chosen      *ChosenPlan
 	Bytes       int64
+	Rate        float64 // GB/s of message, as far as links and ports go; 0: unknown, or nothing is sent
 	PredictedUs float64 // NaN where it cannot be priced
 	By          string  // the basis of the decision: the price, or a rule
 }
@@ -42,13 +43,13 @@ func joinReasons(list []Considered) string {
 // File returns the contents of a plan file for a choice, except its bound.
 func (c *Choice) File() *plan.File {
 	of := c.Chosen.Candidate
-	f := &plan.File{Algorithm: of.Algorithm, Bytes: c.Bytes, Rate: of.Rate()}
+	f := &plan.File{Algorithm: of.Algorithm, Bytes: c.Bytes, Rate: c.Rate}
 	if !math.IsNaN(c.PredictedUs) {
 		f.PredictedUs = c.PredictedUs
 	}
 	for i, s := range of.Channels {
-		t := plan.FileTree{Root: s.Tree.Root, Share: c.Chosen.Shares[i], Rate: s.Rate, Parent: s.Tree.Parent,
-			Round: s.Tree.Round}
+		t := plan.FileTree{Root: s.Tree.Root, Share: c.Chosen.Shares[i], Rate: c.Chosen.Shares[i] * c.Rate,
+			Parent: s.Tree.Parent, Round: s.Tree.Round}
 		if s.Ring != nil {
 			t.Root, t.Ring = s.Ring[0], s.Ring
 		}

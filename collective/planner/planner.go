@@ -42,7 +42,7 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Choice{Chosen: s, Bytes: bytes}
+	c := &Choice{Chosen: s, Bytes: bytes, Rate: p.Prices.FullRate(s)}
 	c.PredictedUs, err = p.Prices.Predict(s, bytes, 1)
 	if !p.Site.options.Given.serves(kind, root) {
 		c.By = p.tables[kind].by(bytes)

@@ -158,10 +158,10 @@ func (s *Site) LimitBetweenHosts(kind plan.Kind, root int) float64 {
 	return bound.Rate
 }
 
-// FullRate is the rate in GB/s that a plan reaches with its trees and rings, as far as
-// links and ports go; 0 for one without.
+// FullRate is the rate in GB/s of message that a plan reaches with its shares, as far as links and ports go; 0 for one
+// that sends no data.
 func (x *Prices) FullRate(s *ChosenPlan) float64 {
-	if len(s.Candidate.Channels) == 0 || x.site.graph.Ranks == 1 {
+	if s.Plan.Kind == plan.Barrier || x.site.graph.Ranks == 1 {
 		return 0
 	}
 	rate, err := x.pricer.FullRate(s.Plan)

@@ -190,15 +190,19 @@ func Weigh(p *plan.Plan) (steps, widest float64) {
 	return steps, widest
 }
 
-// sharesOf returns the part of the message that every lane of p has.
+// sharesOf returns the part of the message that every lane of p has. Those of an AllToAll move a part with every step.
 func sharesOf(p *plan.Plan) []float64 {
 	sums := make(map[int]float64) // of weights, by part
 	for _, l := range p.Lanes {
 		sums[l.Part] += l.Weight
 	}
+	parts := 1
+	if p.Kind.HasParts() {
+		parts = p.Size
+	}
 	var shares []float64
 	for _, l := range p.Lanes {
-		shares = append(shares, l.Weight/sums[l.Part]/float64(len(sums)))
+		shares = append(shares, l.Weight/sums[l.Part]/float64(parts))
 	}
 	return shares
 }

@@ -206,9 +206,13 @@ func (p *Plans) certificate(kind plan.Kind) string {
 		return ""
 	}
 	text := fmt.Sprintf("%v: links allow %.4g GB/s", call.Kind(kind), bound.Rate)
-	if rate := p.Planner.Prices.FullRate(last.Chosen); rate > 0 {
-		text += fmt.Sprintf(", %s with %s reaches %.4g GB/s (%.4g %% of the bound)",
-			last.Chosen.Name(), numbers.Count(last.Chosen.Used(), "tree"), rate, 100*bound.Ratio(rate))
+	if rate := last.Rate; rate > 0 {
+		with := ""
+		if used := last.Chosen.Used(); used > 0 {
+			with = " with " + numbers.Count(used, "tree")
+		}
+		text += fmt.Sprintf(", %s%s reaches %.4g GB/s (%.4g %% of the bound)", last.Chosen.Name(), with, rate,
+			100*bound.Ratio(rate))
 	}
 	return text + ": " + bound.Words + "\n"
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -69,6 +70,37 @@ func TestManyDeepTrees(t *testing.T) {
 		if len(text) > 6<<20 || !strings.Contains(text, "left out here for its length") {
 			t.Errorf("%s: %d bytes", algorithm, len(text))
 		}
+	}
+}
+
+// TestRatesAgree: the rate in JSON is that of the text, whatever the plan, and of twelve GPUs behind PCIe that of the
+// one tree that a Broadcast uses.
+func TestRatesAgree(t *testing.T) {
+	host := &topo.Graph{Ranks: 12}
+	for a := range host.Ranks {
+		host.Ports = append(host.Ports, topo.Port{Name: fmt.Sprint("gpu ", a), Ranks: []int{a}, GBytesPerSecond: 16})
+		for b := range a {
+			host.Links = append(host.Links, topo.Link{A: b, B: a, GBytesPerSecond: 16})
+		}
+	}
+	text := regexp.MustCompile(`(?m)^rate (?:of the \d+ used for this message: )?(\S+) GB/s`)
+	for _, graph := range []string{fileOf(t, host), "dgx1v", "dgxh100"} {
+		for _, collective := range []string{"allreduce", "broadcast --root 3", "reduce", "allgather", "alltoall"} {
+			for _, more := range []string{" --bytes 8", " --bytes 256M --device cuda"} {
+				args := fmt.Sprintf("--graph %s --collective %s%s", graph, collective, more)
+				p := readPlan(t, args)
+				found := text.FindStringSubmatch(run(t, planTo, args))
+				if found == nil != (p.Rate == 0) || found != nil && found[1] != fmt.Sprintf("%.4g", p.Rate) {
+					t.Errorf("%s: rate %v in JSON, %q in the text", args, p.Rate, found)
+				}
+				if len(p.Trees) == 0 && p.Algorithm == "direct" && collective != "alltoall" && p.Rate == 0 {
+					t.Errorf("%s: rate %v of %v", args, p.Rate, p.Bound)
+				}
+			}
+		}
+	}
+	if p := readPlan(t, "--graph "+fileOf(t, host)+" --collective broadcast --bytes 256M --device cuda"); p.Rate < 15 {
+		t.Errorf("Broadcast behind PCIe: %v GB/s, want 16", p.Rate)
 	}
 }
 

@@ -165,10 +165,9 @@ const lowPrediction = 0.9
 // noteText returns a template of the notes, executed.
 func (d *design) noteText(name string) string {
 	c, candidate := d.choice, d.candidate
-	rate, speed, all := candidate.Rate(), algGBs(c.Bytes, c.PredictedUs), len(candidate.Channels)
-	full := rate // of the channels that this message uses
-	if d.chosen.Used() < all {
-		full = d.r.p.Prices.FullRate(d.chosen)
+	all, speed, rings := candidate.Rate(), algGBs(c.Bytes, c.PredictedUs), false
+	if len(candidate.Channels) > 0 {
+		rings = candidate.Channels[0].Ring != nil
 	}
 	chunk := int64(d.chunk())
 	var b strings.Builder
@@ -179,15 +178,15 @@ func (d *design) noteText(name string) string {
 		Kind                                    plan.Kind
 		Where, BoundLine, Words, Sizes, Assumed string
 		Alone, Unpriced, Low, Rings, BothWays   bool
-		Speed, Full, OfFull                     float64
-		Bound, OfBound, FullOfBound             float64
+		Speed, OfRate, All                      float64
+		Bound, OfBound, AllOfBound              float64
 		Chunk                                   int64
 		Considered                              []planner.Considered
 	}{
 		c, d.chosen, candidate, d.r.kind, graphTitle(d.r.g), d.r.boundLine(d.bound.Rate, d.bound.Words), d.bound.Words,
-		d.sizesText(), d.r.assumed(), d.r.g.Ranks == 1, math.IsNaN(c.PredictedUs), speed < lowPrediction*full,
-		all > 0 && candidate.Channels[0].Ring != nil, d.r.kind == plan.AllReduce, speed, full, 100 * speed / full,
-		d.bound.Rate, 100 * d.bound.Ratio(rate), 100 * d.bound.Ratio(full), chunk, d.considered,
+		d.sizesText(), d.r.assumed(), d.r.g.Ranks == 1, math.IsNaN(c.PredictedUs), speed < lowPrediction*c.Rate,
+		rings, d.r.kind == plan.AllReduce, speed, 100 * speed / c.Rate, all,
+		d.bound.Rate, 100 * d.bound.Ratio(c.Rate), 100 * d.bound.Ratio(all), chunk, d.considered,
 	}); err != nil {
 		panic(err) // the template is our own
 	}

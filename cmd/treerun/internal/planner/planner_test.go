@@ -132,7 +132,7 @@ func checkPlan(g *topo.Graph, p printedPlan, kind plan.Kind, root int) error {
 				return fmt.Errorf("tree %d has root %d, want %d", i, x.Root, root)
 			}
 		}
-		if x.Share < 0 || x.Rate <= 0 {
+		if x.Share < 0 || x.Rate < 0 || (x.Share > 0) != (x.Rate > 0) {
 			return fmt.Errorf("tree %d: share %v, rate %v", i, x.Share, x.Rate)
 		}
 		shares, rates = shares+x.Share, rates+x.Rate

@@ -1,0 +1,89 @@
+package planner
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+// TestRateCountsBytes compares the rate of every candidate with a count of the bytes that its steps send over every
+// link and through every port.
+func TestRateCountsBytes(t *testing.T) {
+	graphs := map[string]*topo.Graph{"uniform": topo.UniformGraph(5)}
+	for _, name := range []string{"dgx1v", "dgxh100", "pcie8"} {
+		graphs[name], _ = topo.Machine(name)
+	}
+	checked := make(map[plan.Kind]int)
+	for name, g := range graphs {
+		p := plannerFor(t, g, Machine{Device: true}, Options{})
+		for _, kind := range everyKind() {
+			if kind == plan.Barrier {
+				continue
+			}
+			set, err := p.finder.candidates(kind, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range set.list {
+				b, err := c.build(64 << 20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, got := countedRate(g, b.Plan), p.Prices.FullRate(b)
+				if want == 0 && name == "dgx1v" { // some of its GPUs have no link
+					continue
+				}
+				checked[kind]++
+				if math.Abs(got-want) > 1e-4*want {
+					t.Errorf("%s, %v by %s: rate %v, the bytes sent allow %v", name, kind, c.Name(), got, want)
+				}
+			}
+		}
+	}
+	for _, kind := range everyKind() {
+		if kind != plan.Barrier && checked[kind] < 3 {
+			t.Errorf("%v: %d plans", kind, checked[kind])
+		}
+	}
+}
+
+// countedRate returns the rate of a plan for 2 GiB; 0 where it joins ranks without a link.
+func countedRate(g *topo.Graph, p *plan.Plan) float64 {
+	const message = 2 << 30
+	part := int64(message)
+	if p.Kind.HasParts() {
+		part /= int64(p.Size)
+	}
+	links, ports := make(map[[2]int]float64), make(map[[2]int]float64)
+	for i, share := range p.Shares() {
+		bytes := float64(share.Span(part, 1, plan.Chunks{}, 0).Bytes)
+		for _, track := range p.Lanes[i].Tracks {
+			for _, s := range track.Steps {
+				if !s.Op.Sends() {
+					continue
+				}
+				from, to := track.Rank, int(s.To)
+				links[[2]int{from, to}] += bytes
+				for k, port := range g.Ports {
+					switch out, in := slices.Contains(port.Ranks, from), slices.Contains(port.Ranks, to); {
+					case out && !in:
+						ports[[2]int{k, 0}] += bytes
+					case in && !out:
+						ports[[2]int{k, 1}] += bytes
+					}
+				}
+			}
+		}
+	}
+	rate, rates := math.Inf(1), g.Rates()
+	for link, bytes := range links {
+		rate = min(rate, message/bytes*rates.At(link[0], link[1]))
+	}
+	for port, bytes := range ports {
+		rate = min(rate, message/bytes*g.Ports[port[0]].GBytesPerSecond)
+	}
+	return rate
+}
