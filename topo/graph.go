@@ -179,6 +179,9 @@ func (g *Graph) validatePorts() error {
 		if err := checkLabel(p.Name); err != nil {
 			return fmt.Errorf("ports[%d]: name %w", i, err)
 		}
+		if err := checkLabel(p.Kind); err != nil {
+			return fmt.Errorf("%s: kind %w", name, err)
+		}
 		if p.Name == "" || names[p.Name] {
 			return fmt.Errorf("%s: every port needs a name of its own", name)
 		}

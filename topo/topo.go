@@ -38,7 +38,15 @@ type Port struct {
 	Name            string  `json:"name"`
 	Ranks           []int   `json:"ranks"`
 	GBytesPerSecond float64 `json:"gbytes_per_second"`
+	Kind            string  `json:"kind,omitempty"` // NVLS, SHARP, or a name for readers
 }
+
+// The kinds of ports to a switch that reduces and multicasts data itself: an NVSwitch with NVLink SHARP, as those of
+// H100 and later GPUs, and an InfiniBand switch with SHARP.
+const (
+	NVLS  = "nvls"
+	SHARP = "sharp"
+)
 
 // Graph is the measured or declared topology of one job. The JSON form is the
 // graph file of the command line.

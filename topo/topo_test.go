@@ -133,7 +133,7 @@ var refusedGraphs = []struct{ name, text, want string }{
 		`links[0] has an unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source or ` +
 			`declared_gbytes_per_second`},
 	{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`,
-		`ports[0] has an unknown field "rate", want name, ranks or gbytes_per_second`},
+		`ports[0] has an unknown field "rate", want name, ranks, gbytes_per_second or kind`},
 	{"field in capitals", `{"ranks": 1, "Links": []}`, `unknown field "Links"`},
 	{"more text", "{\"ranks\": 1, \"links\": []}\n  {}", "line 2, column 3: more text behind"},
 	{"no JSON", "{\n \"ranks\": eight}", `ranks: line 2, column 11: invalid character 'e' looking for beginning of value`},
@@ -192,6 +192,9 @@ var refusedGraphs = []struct{ name, text, want string }{
 		"links[0] (0-1): gbytes_per_second is 1e+300"},
 	{"name that plays with the terminal", `{"name": "x\u001b[2J", "ranks": 1, "links": []}`,
 		`the graph's name is "x\x1b[2J", with a character that cannot be printed`},
+	{"kind of a port that plays with the terminal", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}],
+		"ports": [{"name": "x", "ranks": [0], "gbytes_per_second": 1, "kind": "\u009b"}]}`,
+		`ports[0] ("x"): kind is "\u009b", with a character`},
 	{"kind that plays with the terminal", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1,"kind":"\u009b"}]}`,
 		`links[0] (0-1): kind is "\u009b", with a character`},
 	{"long name of a port", `{"ranks": 2, "links": [], "ports": [{"name":"` + strings.Repeat("x",

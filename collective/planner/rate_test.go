@@ -3,6 +3,7 @@ package planner
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -46,6 +47,22 @@ func TestRateCountsBytes(t *testing.T) {
 	for _, kind := range everyKind() {
 		if kind != plan.Barrier && checked[kind] < 3 {
 			t.Errorf("%v: %d plans", kind, checked[kind])
+		}
+	}
+}
+
+// TestReductionInSwitch: a bound names the switch whose reductions it leaves out, and that of a graph without one none.
+func TestReductionInSwitch(t *testing.T) {
+	for name, want := range map[string]bool{
+		"dgxh100": true, "dgxh100-x2": true, "dgxa100": false, "dgx2": false, "pcie8": false,
+	} {
+		g, _ := topo.Machine(name)
+		p := plannerFor(t, g, Machine{Device: true}, Options{})
+		for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.ReduceScatter} {
+			c, err := p.Site.Certify(kind, 0)
+			if got := strings.Contains(c.Words, "switch (ports of kind \"nvls\") are not in it"); err != nil || got != want {
+				t.Errorf("%s, %v: %q, %v", name, kind, c.Words, err)
+			}
 		}
 	}
 }

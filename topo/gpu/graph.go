@@ -172,6 +172,15 @@ func (m *Machine) nvlinks(p, q int) float64 {
 	return sum
 }
 
+// switchKind returns the kind of the GPU's port to NVSwitches: those that NVLinks of generation 4 and later lead to
+// reduce data themselves.
+func (g *GPU) switchKind() string {
+	if slices.ContainsFunc(g.NVLinks, func(l NVLink) bool { return l.Switch && l.Version >= 4 }) {
+		return topo.NVLS
+	}
+	return ""
+}
+
 // slot returns the bandwidth of the PCIe slot of GPU p, in GB/s.
 func (m *Machine) slot(p int) float64 {
 	return pcieRate(m.GPUs[p].PCIeGeneration, m.GPUs[p].PCIeWidth)
@@ -180,7 +189,7 @@ func (m *Machine) slot(p int) float64 {
 // ports returns the rates that links share.
 func (b *builder) ports(g *topo.Graph) []topo.Port {
 	var list []topo.Port
-	add := func(name string, rate float64, in func(place int) bool) {
+	add := func(name, kind string, rate float64, in func(place int) bool) {
 		var ranks []int
 		for r, p := range b.at {
 			if in(p) {
@@ -192,16 +201,18 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 				p.GBytesPerSecond <= rate
 		})
 		if len(ranks) > 0 && len(ranks) < len(b.at) && !known {
-			list = append(list, topo.Port{Name: name, Ranks: ranks, GBytesPerSecond: rate})
+			list = append(list, topo.Port{Name: name, Ranks: ranks, GBytesPerSecond: rate, Kind: kind})
 		}
 	}
 	for _, p := range b.used() {
 		direct, switched := b.nvlinked(g, p)
+		kind := ""
 		if switched {
 			direct = b.m.nvlinks(p, switches)
+			kind = b.m.GPUs[p].switchKind()
 		}
 		if switched || direct > 0 && slices.Contains(b.at[slices.Index(b.at, p)+1:], p) {
-			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), direct, func(q int) bool { return p == q })
+			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), kind, direct, func(q int) bool { return p == q })
 		}
 	}
 	slow := func(l topo.Link) bool { return l.Kind == KindPCIe || l.Kind == KindHost }
@@ -212,7 +223,7 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 		if s.crossed(b, g) {
 			continue
 		}
-		add(s.name, s.rate, func(p int) bool { return slices.Contains(s.places, p) })
+		add(s.name, "", s.rate, func(p int) bool { return slices.Contains(s.places, p) })
 	}
 	return list
 }

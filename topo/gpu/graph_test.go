@@ -117,7 +117,7 @@ func TestGraphOfSwitch(t *testing.T) {
 	if !slices.Equal(g.Links, want.Links) {
 		t.Errorf("links\n%v\nwant\n%v", g.Links, want.Links)
 	}
-	if len(g.Ports) != 8 || port(g, "nvlinks of gpu 3").GBytesPerSecond != 300 {
+	if p := port(g, "nvlinks of gpu 3"); len(g.Ports) != 8 || p.GBytesPerSecond != 300 || p.Kind != "" {
 		t.Errorf("ports %v", g.Ports)
 	}
 	m.GPUs[5].NVLinks = m.GPUs[5].NVLinks[:6] // half of its links are down

@@ -69,3 +69,18 @@ func TestJoin(t *testing.T) {
 		t.Errorf("without the links of a host: %v", err)
 	}
 }
+
+// TestReducingSwitches: the ports of H100 lead to NVSwitches that reduce data, those of A100 do not.
+func TestReducingSwitches(t *testing.T) {
+	for version, want := range map[int]string{3: "", 4: topo.NVLS, 5: topo.NVLS} {
+		m := plain(4)
+		for i := range m.GPUs {
+			m.GPUs[i].NVLinks = []NVLink{{Version: version, Switch: true}, {Version: version, Switch: true}}
+		}
+		for _, p := range graph(t, m, nil, 0, 1, 2, 3).Ports {
+			if p.Kind != want {
+				t.Errorf("generation %d: %v, want the kind %q", version, p, want)
+			}
+		}
+	}
+}

@@ -31,6 +31,9 @@ type Bound struct {
 
 	Links []topo.Link // the links that are the limit, each one once
 	Ports []topo.Port // the ports that are the limit
+
+	// InSwitch is the kind of a port to a switch that reduces and multicasts data itself. That is not in Rate.
+	InSwitch string
 }
 
 // Price is the cost of 1 GB/s of a link or a port in the proof of a Bound.
@@ -77,6 +80,11 @@ func (p *packing) proven() Bound {
 // priced makes a Bound of prices by row.
 func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
 	b := Bound{Rate: rate, Partition: parts, Root: w.root}
+	for _, p := range w.g.Ports {
+		if p.Kind == topo.NVLS || p.Kind == topo.SHARP {
+			b.InSwitch = p.Kind
+		}
+	}
 	link, port := -1, -1 // named last; the rows of a link, or of a port, stand side by side
 	for r, y := range price {
 		if y <= smallPrice {

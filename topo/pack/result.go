@@ -55,11 +55,19 @@ func (r *Result) add(w *network, t arcs, root int, rate float64) {
 	r.Rate += rate
 }
 
-// String describes the limit in one sentence.
+// String describes the limit in one sentence, and names what is not in it.
 func (b Bound) String() string {
-	if b.Partition == nil && len(b.Prices) == 0 {
+	switch {
+	case b.Partition == nil && len(b.Prices) == 0:
 		return "none: one rank sends nothing"
+	case b.InSwitch != "":
+		return fmt.Sprintf("%s; reduction and multicast inside a switch (ports of kind %q) are not in it", b.limit(),
+			b.InSwitch)
 	}
+	return b.limit()
+}
+
+func (b Bound) limit() string {
 	what := b.what()
 	if b.Partition == nil {
 		return fmt.Sprintf("%s together: under the prices that prove it every tree costs at least 1, and all of them are "+
