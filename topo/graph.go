@@ -22,6 +22,8 @@ const (
 	MinLatency = 1e-9 // of a link that does not leave it at 0, microseconds
 	MaxLatency = 1e9  // a thousand seconds
 
+	MaxPortCost = 1000
+
 	maxLabel = 256 // characters of a name
 )
 
@@ -41,7 +43,7 @@ func UniformGraph(n int) *Graph {
 // as good as any other.
 func (g *Graph) IsUniform() bool { return len(g.Ports) == 0 && g.IsEven() }
 
-// IsEven reports whether g is complete with links of one rate and latency, all ranks on one
+// IsEven reports whether g is complete with links of one rate, latency and port cost, all ranks on one
 // host, and has either no ports or one of every rank, all of one rate.
 func (g *Graph) IsEven() bool {
 	n := g.Ranks
@@ -54,7 +56,8 @@ func (g *Graph) IsEven() bool {
 	}
 	return len(of) == len(g.Ports) && (len(of) == 0 || len(of) == n) && g.isComplete() &&
 		!slices.ContainsFunc(g.Links, func(l Link) bool {
-			return l.GBytesPerSecond != g.Links[0].GBytesPerSecond || l.LatencyUs != g.Links[0].LatencyUs
+			return l.GBytesPerSecond != g.Links[0].GBytesPerSecond || l.LatencyUs != g.Links[0].LatencyUs ||
+				l.PortLoad() != g.Links[0].PortLoad()
 		}) &&
 		!slices.ContainsFunc(g.Hosts, func(h int) bool { return h != g.Hosts[0] })
 }
@@ -159,6 +162,9 @@ func (l *Link) validate(ranks int) error {
 		if err := checkRate(l.Declared); err != nil {
 			return fmt.Errorf(": declared_%w", err)
 		}
+	}
+	if !(l.PortCost == 0 || l.PortCost >= 1 && l.PortCost <= MaxPortCost) {
+		return fmt.Errorf(": port_cost is %v, want 1..%d", l.PortCost, MaxPortCost)
 	}
 	if err := checkLabel(l.Kind); err != nil {
 		return fmt.Errorf(": kind %w", err)

@@ -108,7 +108,7 @@ func (w *Ways) over(from, to int) []Hop {
 
 // BetweenHosts returns the graph whose ranks are the given hosts, all ranks of g
 // together: a link has the rate of all links between its hosts, or the one of
-// their TCP wire, and the latency of the quickest of them. Ports of whole hosts
+// their TCP wire, and the least latency and port cost of them. Ports of whole hosts
 // stay.
 func (g *Graph) BetweenHosts(hosts [][]int) *Graph {
 	host, _ := Places(hosts, g.Ranks)
@@ -123,9 +123,13 @@ func (g *Graph) BetweenHosts(hosts [][]int) *Graph {
 		pair := Pair(a, b)
 		if _, known := index[pair]; !known {
 			index[pair] = len(between.Links)
-			between.Links = append(between.Links, Link{A: a, B: b, LatencyUs: l.LatencyUs, Kind: l.Kind, Source: l.Source})
+			between.Links = append(between.Links, Link{A: a, B: b, LatencyUs: l.LatencyUs, Kind: l.Kind, Source: l.Source,
+				PortCost: l.PortCost})
 		}
 		k := &between.Links[index[pair]]
+		if l.PortLoad() < k.PortLoad() {
+			k.PortCost = l.PortCost
+		}
 		if l.Kind == TCP {
 			k.GBytesPerSecond += max(0, l.GBytesPerSecond-wire[pair])
 			wire[pair] = max(wire[pair], l.GBytesPerSecond)

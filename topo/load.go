@@ -3,21 +3,17 @@ package topo
 // Load is the load that a set of trees puts on one link or one port.
 type Load struct {
 	Uses     int     // of a link: the trees it is part of; of a port: the tree links that cross its set
-	Rate     float64 // the sum of their trees' rates, GB/s each way
+	Rate     float64 // the sum of their trees' rates, of a port times the links' PortLoad, GB/s each way
 	Capacity float64 // GB/s each way
 }
 
 // Share is the part of the capacity that the trees take, 1 for all of it.
 func (l Load) Share() float64 { return l.Rate / l.Capacity }
 
-// Congestion is the number of uses per GB/s. Trees that are given equal rates
-// reach at most the inverse of the largest congestion, each.
-func (l Load) Congestion() float64 { return float64(l.Uses) / l.Capacity }
-
 // Loads returns the loads that trees put on g's links and ports, in their order: a tree of rate r takes r of each of
-// its links, and of a port r per tree link that crosses its set, both ways (reduce up, broadcast down). rates holds a
-// rate per tree in GB/s; nil leaves the rates of the loads at 0. Trees must be valid for g; links that g does not have
-// are not counted.
+// its links, and of a port r times the PortLoad of every tree link that crosses its set, both ways (reduce up,
+// broadcast down). rates holds a rate per tree in GB/s; nil leaves the rates of the loads at 0. Trees must be valid
+// for g; links that g does not have are not counted.
 func (g *Graph) Loads(trees []Tree, rates []float64) (links, ports []Load) {
 	links = make([]Load, len(g.Links))
 	ports = make([]Load, len(g.Ports))
@@ -40,7 +36,7 @@ func (g *Graph) Loads(trees []Tree, rates []float64) (links, ports []Load) {
 			}
 			links[i].add(rate)
 			for _, p := range crossed[i] {
-				ports[p].add(rate)
+				ports[p].add(float64(rate * g.Links[i].PortLoad()))
 			}
 		}
 	}

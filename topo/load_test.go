@@ -20,8 +20,13 @@ func TestLoads(t *testing.T) {
 	if got, want := fmt.Sprint(ports), "[{3 2.75 1.25}]"; got != want {
 		t.Errorf("ports %v, want %v", got, want)
 	}
-	if links[2].Share() != 2.2 || links[2].Congestion() != 2.4 {
-		t.Errorf("share %v, congestion %v, want 2.2 and 2.4", links[2].Share(), links[2].Congestion())
+	if links[2].Share() != 2.2 {
+		t.Errorf("share %v, want 2.2", links[2].Share())
+	}
+	g.Links[2].PortCost = 1.5
+	links, ports = g.Loads(trees, []float64{0.5, 0.25, 2})
+	if got, want := fmt.Sprint(links[2], ports[0]), "{3 2.75 1.25} {3 4.125 1.25}"; got != want {
+		t.Errorf("with a port cost: %v, want %v", got, want)
 	}
 	links, _ = g.Loads(trees[:2], nil)
 	if got, want := fmt.Sprint(links), "[{2 0 20} {2 0 20} {2 0 1.25}]"; got != want {

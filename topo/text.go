@@ -82,6 +82,7 @@ func (g *Graph) Describe(b *strings.Builder, names []string) {
 			writeTable(b, "us", g.matrix(func(l *Link) float64 { return l.LatencyUs }), names)
 		}
 	}
+	g.writePortCosts(b)
 	for i, p := range g.Ports {
 		if i == maxLines {
 			fmt.Fprintf(b, "and %d more ports\n", len(g.Ports)-i)
@@ -92,6 +93,19 @@ func (g *Graph) Describe(b *strings.Builder, names []string) {
 			name += " of ranks " + RankList(p.Ranks)
 		}
 		fmt.Fprintf(b, "%s: %.4g GB/s\n", name, p.GBytesPerSecond)
+	}
+}
+
+// writePortCosts writes how many links take more of ports than their bytes.
+func (g *Graph) writePortCosts(b *strings.Builder) {
+	links := make(map[float64]int) // by cost
+	for i := range g.Links {
+		links[g.Links[i].PortLoad()]++
+	}
+	for _, cost := range slices.Sorted(maps.Keys(links)) {
+		if cost != 1 {
+			fmt.Fprintf(b, "%s: a byte takes %.4g of each port\n", numbers.Count(links[cost], "link"), cost)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@
 // the measuring is in topo/probe.
 package topo
 
+import "cmp"
+
 // Source is the source of a figure.
 type Source string
 
@@ -29,7 +31,12 @@ type Link struct {
 	Source          Source  `json:"source,omitempty"`
 	// the declared rate, where it was measured since; 0: none
 	Declared float64 `json:"declared_gbytes_per_second,omitempty"`
+	// the bytes that a byte over the link takes of each port on its way, 0 for 1: 1.2 for PCIe through Intel's CPUs
+	PortCost float64 `json:"port_cost,omitempty"`
 }
+
+// PortLoad returns the bytes that a byte over the link takes of each port on its way.
+func (l *Link) PortLoad() float64 { return cmp.Or(l.PortCost, 1) }
 
 // Port is a rate shared by all traffic between the ranks of a set and the
 // ranks outside it, each way: a network card, a PCIe uplink, a socket

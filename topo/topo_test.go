@@ -130,7 +130,7 @@ func TestCanonicalForm(t *testing.T) {
 var refusedGraphs = []struct{ name, text, want string }{
 	{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks", want name, ranks, hosts, links or ports`},
 	{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`,
-		`links[0] has an unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source or ` +
+		`links[0] has an unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source, ` +
 			`declared_gbytes_per_second`},
 	{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`,
 		`ports[0] has an unknown field "rate", want name, ranks, gbytes_per_second or kind`},
@@ -195,6 +195,8 @@ var refusedGraphs = []struct{ name, text, want string }{
 	{"kind of a port that plays with the terminal", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}],
 		"ports": [{"name": "x", "ranks": [0], "gbytes_per_second": 1, "kind": "\u009b"}]}`,
 		`ports[0] ("x"): kind is "\u009b", with a character`},
+	{"port cost below 1", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1,"port_cost":0.5}]}`,
+		`links[0] (0-1): port_cost is 0.5, want 1..1000`},
 	{"kind that plays with the terminal", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1,"kind":"\u009b"}]}`,
 		`links[0] (0-1): kind is "\u009b", with a character`},
 	{"long name of a port", `{"ranks": 2, "links": [], "ports": [{"name":"` + strings.Repeat("x",

@@ -222,9 +222,9 @@ func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
 				if err != nil {
 					return 0, err
 				}
-				for _, via := range w.all[route].via {
+				for i, via := range w.all[route].via {
 					r := &w.resources[via]
-					r.busy += float64(share * r.perByte)
+					r.busy += float64(share * w.all[route].load(i) * r.perByte)
 					most = max(most, r.busy)
 				}
 			}
@@ -258,10 +258,11 @@ func (r *runner) least() (fullest, least float64) {
 				if st.out < 0 || st.again {
 					continue
 				}
-				for _, via := range r.all[op.fifos[st.out].route].via {
+				route := &r.all[op.fifos[st.out].route]
+				for i, via := range route.via {
 					link := &r.resources[via]
 					share := int64(t.chunks-1)*t.chunk + t.last
-					link.busy += float64(float64(share) * link.perByte)
+					link.busy += float64(float64(share) * route.load(i) * link.perByte)
 					fullest = max(fullest, link.busy)
 				}
 			}
@@ -286,8 +287,9 @@ func (r *runner) stepUs(pr *program, st *step, bytes int64) float64 {
 	}
 	us, work := r.ownUs(st, bytes), r.workUs(st, bytes)
 	if r.inline(st) { // until the bytes are there
-		for _, via := range r.all[pr.fifos[st.out].route].via {
-			work = max(work, float64(float64(bytes)*r.resources[via].perByte))
+		route := &r.all[pr.fifos[st.out].route]
+		for i, via := range route.via {
+			work = max(work, float64(float64(bytes)*route.load(i)*r.resources[via].perByte))
 		}
 	}
 	return us + work

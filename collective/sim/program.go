@@ -223,11 +223,11 @@ type resource struct {
 	bytes   int64   // in all
 }
 
-// carry lets a chunk through that is there at now, and returns when its first
+// carry lets a chunk through that is there at now and takes load bytes for each of its own, and returns when its first
 // and last byte are through.
-func (r *resource) carry(now float64, bytes int64) (first, last float64) {
+func (r *resource) carry(now float64, bytes int64, load float64) (first, last float64) {
 	first = max(now, r.free)
-	d := float64(float64(bytes) * r.perByte)
+	d := float64(float64(bytes) * load * r.perByte)
 	r.free = first + d
 	r.busy += d
 	r.bytes += bytes
@@ -238,7 +238,17 @@ func (r *resource) carry(now float64, bytes int64) (first, last float64) {
 type route struct {
 	src, dst int
 	latency  float64
-	via      []int32 // resources, the link first
+	via      []int32 // resources, the links first
+	links    int     // their number
+	portLoad float64 // the bytes that a byte takes of a port
+}
+
+// load returns the bytes that one byte takes of the resource at a place of via.
+func (r *route) load(at int) float64 {
+	if at < r.links {
+		return 1
+	}
+	return r.portLoad
 }
 
 // network is a Graph with the costs of its links on a Machine.
@@ -285,7 +295,9 @@ func (w *network) route(src, dst int) (int32, error) {
 	r := route{src: src, dst: dst}
 	for _, hop := range hops {
 		w.addHop(&r, hop)
+		r.portLoad = max(r.portLoad, w.g.Links[hop.Link].PortLoad())
 	}
+	r.links = len(r.via)
 	if w.sockets(int32(src), int32(dst)) {
 		r.latency = max(0, r.latency-2*w.m.SocketUs)
 	}

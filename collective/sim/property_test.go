@@ -333,6 +333,10 @@ func TestPortsAndAdapters(t *testing.T) {
 		port.Loads[0].Bytes != 3*size {
 		t.Errorf("%v us through one port, want %v: %v", port.Us, want, port.Loads[0])
 	}
+	g.Links[1].PortCost = 2 // of one of the three
+	if dear := price(t, p, g, size, Machine{}); !near(dear.Us, 4*size/5e3) {
+		t.Errorf("%v us with a port cost, want %v", dear.Us, 4*size/5e3)
+	}
 	text := port.String()
 	if !strings.Contains(text, "out of card") || !strings.Contains(text, "100 %") {
 		t.Errorf("%s does not name the port", text)

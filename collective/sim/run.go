@@ -334,7 +334,7 @@ func (r *runner) pass(i int32) {
 	o := &r.ops[r.fifos[x.fifo].op]
 	route := &r.all[o.program.fifos[x.fifo-o.fifo].route]
 	for int(x.at) < len(route.via) {
-		first, last := r.resources[route.via[x.at]].carry(r.now, x.bytes)
+		first, last := r.resources[route.via[x.at]].carry(r.now, x.bytes, route.load(int(x.at)))
 		x.until = max(x.until, last)
 		x.at++
 		if first > r.now && int(x.at) < len(route.via) {

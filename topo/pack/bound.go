@@ -185,7 +185,11 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 			case len(rows) == 1 && w.labels[rows[0]].Link >= 0: // no port: all of the link can pass
 				price[rows[0]] = 1
 			default:
-				m.add(&column{rows: rows, load: slices.Repeat([]float64{1}, len(rows))})
+				c := &column{rows: rows}
+				for _, r := range rows {
+					c.load = append(c.load, w.load(int32(a), r))
+				}
+				m.add(c)
 			}
 		}
 	}

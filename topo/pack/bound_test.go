@@ -147,6 +147,10 @@ func costOf(g *topo.Graph, links []int, prices []Price) float64 {
 		for _, p := range prices {
 			if p.Link == i || p.Port >= 0 && slices.Contains(g.Ports[p.Port].Ranks,
 				g.Links[i].A) != slices.Contains(g.Ports[p.Port].Ranks, g.Links[i].B) {
+				if cost := g.Links[i].PortCost; cost > 0 && p.Port >= 0 {
+					sum += float64(p.Price * cost)
+					continue
+				}
 				sum += p.Price
 			}
 		}

@@ -133,6 +133,11 @@ func drawGraph(t *rapid.T, least, most int) *topo.Graph {
 		slices.Sort(ranks)
 		g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprint(i), Ranks: ranks, GBytesPerSecond: rate.Draw(t, "port rate")})
 	}
+	if rapid.Bool().Draw(t, "port costs") {
+		for i := range g.Links {
+			g.Links[i].PortCost = rapid.SampledFrom([]float64{0, 1, 1.2, 3}).Draw(t, "port cost")
+		}
+	}
 	return g
 }
 
@@ -192,6 +197,12 @@ func checkResult(t tester, g *topo.Graph, r *Result) {
 	for _, l := range g.Links {
 		if got := max(up.At(l.A, l.B), up.At(l.B, l.A)); got > l.GBytesPerSecond*slack {
 			t.Fatalf("link %d-%d carries %v of %v GB/s", l.A, l.B, got, l.GBytesPerSecond)
+		}
+	}
+	for _, l := range g.Links { // what a port carries for it
+		if l.PortCost > 0 {
+			up.V[l.A*g.Ranks+l.B] *= l.PortCost
+			up.V[l.B*g.Ranks+l.A] *= l.PortCost
 		}
 	}
 	for _, p := range g.Ports {

@@ -163,7 +163,7 @@ func (s *partial) add(w *network, from int, e arc, delay float64) {
 	s.most = max(s.most, s.far[v])
 	s.ranks = append(s.ranks, v)
 	for _, r := range w.taken[e.id] {
-		s.load[r]++
+		s.load[r] += w.load(e.id, r)
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *partial) add(w *network, from int, e arc, delay float64) {
 func (w *network) room(a int32, left, load []float64) float64 {
 	least := math.Inf(1)
 	for _, r := range w.taken[a] {
-		least = min(least, left[r]/(load[r]+1))
+		least = min(least, left[r]/(load[r]+w.load(a, r)))
 	}
 	return least
 }

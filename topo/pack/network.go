@@ -26,7 +26,7 @@ type network struct {
 	root   int // as in Pack
 	caps   []float64
 	near   [][]arc   // by rank: the arcs away from it, by the rank they lead to
-	taken  [][]int32 // by arc: the rows that one unit of rate takes one unit of
+	taken  [][]int32 // by arc: the rows that it takes of
 	labels []Price   // by row: which link or port it is
 }
 
@@ -81,7 +81,7 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 		w.near[l.B] = append(w.near[l.B], arc{l.A, int32(2*i + 1)})
 		// The ports that a link crosses carry its load too: no narrower than one of them, it is never the limit. Of hosts
 		// with a port each, that is nearly every link.
-		narrower := func(p int) bool { return g.Ports[p].GBytesPerSecond <= l.GBytesPerSecond }
+		narrower := func(p int) bool { return g.Ports[p].GBytesPerSecond <= l.GBytesPerSecond*l.PortLoad() }
 		if !slices.ContainsFunc(crossed[i], narrower) {
 			there, back := w.rows(l.GBytesPerSecond, Price{Link: i, Port: -1})
 			w.taken[2*i], w.taken[2*i+1] = []int32{there}, []int32{back}
@@ -119,12 +119,20 @@ func (w *network) rows(capacity float64, l Price) (there, back int32) {
 	return there, there + 1
 }
 
+// load is what one unit of rate over arc a takes of row r, one of those it takes of.
+func (w *network) load(a, r int32) float64 {
+	if w.labels[r].Link >= 0 {
+		return 1
+	}
+	return w.g.Links[a/2].PortLoad()
+}
+
 // costs writes to cost, by arc, the sum of the prices of the rows it takes.
 func (w *network) costs(price, cost []float64) {
 	for a, rows := range w.taken {
 		sum := 0.0
 		for _, r := range rows {
-			sum += price[r]
+			sum += float64(price[r] * w.load(int32(a), r))
 		}
 		cost[a] = sum
 	}
@@ -179,26 +187,34 @@ func (t arcs) links() []int32 {
 	return list
 }
 
+// taking is what one unit of rate takes of a row.
+type taking struct {
+	row  int32
+	load float64
+}
+
 // column returns the tree as a variable of the packing program. Trees of every
 // root take of a row for their root, too: these rows are behind the network's.
 func (w *network) column(t arcs) *column {
-	var rows []int32
+	var takes []taking
 	for _, a := range t {
 		if a >= 0 {
-			rows = append(rows, w.taken[a]...)
+			for _, r := range w.taken[a] {
+				takes = append(takes, taking{r, w.load(a, r)})
+			}
 		}
 	}
 	if w.root == EveryRoot {
-		rows = append(rows, int32(len(w.caps)+t.root()))
+		takes = append(takes, taking{int32(len(w.caps) + t.root()), 1})
 	}
-	slices.Sort(rows)
+	slices.SortFunc(takes, func(x, y taking) int { return cmp.Or(cmp.Compare(x.row, y.row), cmp.Compare(x.load, y.load)) })
 	c := &column{}
-	for i, r := range rows {
-		if i > 0 && r == rows[i-1] {
-			c.load[len(c.load)-1]++
+	for i, x := range takes {
+		if i > 0 && x.row == takes[i-1].row {
+			c.load[len(c.load)-1] += x.load
 			continue
 		}
-		c.rows, c.load = append(c.rows, r), append(c.load, 1)
+		c.rows, c.load = append(c.rows, x.row), append(c.load, x.load)
 	}
 	return c
 }

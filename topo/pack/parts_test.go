@@ -61,6 +61,9 @@ func checkParts(t *testing.T, g *topo.Graph, r *Result) {
 			if c > l.GBytesPerSecond*(1+1e-9) {
 				t.Errorf("%d to %d carries %v of %v GB/s", ends[0], ends[1], c, l.GBytesPerSecond)
 			}
+			if l.PortCost > 0 {
+				c *= l.PortCost
+			}
 			for p, port := range g.Ports {
 				inside := map[int]bool{}
 				for _, v := range port.Ranks {
@@ -128,6 +131,7 @@ func TestPartsWithPorts(t *testing.T) {
 			}
 			g.Ports = append(g.Ports, port)
 		}
+		g.Links[random.IntN(len(g.Links))].PortCost = 1 + 2*random.Float64()
 		r, err := Pack(g, EveryRoot, Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -2,11 +2,12 @@ package tree
 
 import (
 	"math"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
 
-// loads counts the uses of the links and ports of a graph by a set of trees.
+// loads counts the uses of the links and ports of a graph by a set of trees, as trees of a rate of 1.
 type loads struct {
 	links   []topo.Link // in the order of their ranks
 	index   map[[2]int32]int
@@ -17,7 +18,7 @@ type loads struct {
 
 func newLoads(g *topo.Graph, trees []topo.Tree) *loads {
 	g = g.Canonical() // the order in which links were given decides nothing
-	links, ports := g.Loads(trees, nil)
+	links, ports := g.Loads(trees, slices.Repeat([]float64{1}, len(trees)))
 	l := &loads{links: g.Links, index: g.LinkIndex(), load: append(links, ports...), unit: 1}
 	for i, crossed := range g.Crossed() {
 		touched := []int{i}
@@ -35,16 +36,25 @@ func busiest(g *topo.Graph, trees []topo.Tree) float64 { return newLoads(g, tree
 // add counts the links of t, by = 1, or takes them back, by = -1.
 func (l *loads) add(t topo.Tree, by int) {
 	for v, p := range t.Links() {
-		for _, r := range l.touched[l.index[topo.Pair(v, p)]] {
-			l.load[r].Uses += by
+		i := l.index[topo.Pair(v, p)]
+		for _, r := range l.touched[i] {
+			l.load[r].Rate += float64(float64(by) * l.weight(i, r))
 		}
 	}
 }
 
+// weight is that of one use of a link in the load of a resource.
+func (l *loads) weight(link, r int) float64 {
+	if r < len(l.links) {
+		return 1
+	}
+	return l.links[link].PortLoad()
+}
+
 // part is the share of one resource in the sum of a cost: the eighth power of its congestion, so that the busiest
 // matter most and the next ones too.
-func (l *loads) part(r, uses int) float64 {
-	x := float64(uses) / l.load[r].Capacity / l.unit
+func (l *loads) part(r int, uses float64) float64 {
+	x := uses / l.load[r].Capacity / l.unit
 	x *= x
 	x *= x
 	return float64(x * x)
@@ -54,7 +64,7 @@ func (l *loads) part(r, uses int) float64 {
 func (l *loads) price(link int) float64 {
 	sum := 0.0
 	for _, r := range l.touched[link] {
-		sum += l.part(r, l.load[r].Uses+1) - l.part(r, l.load[r].Uses)
+		sum += l.part(r, l.load[r].Rate+l.weight(link, r)) - l.part(r, l.load[r].Rate)
 	}
 	return sum
 }
@@ -69,10 +79,10 @@ type loadCost struct {
 func (l *loads) cost() loadCost {
 	var k loadCost
 	for r, load := range l.load {
-		if x := load.Congestion(); x > k.busiest {
+		if x := load.Share(); x > k.busiest {
 			k.busiest, k.resource = x, r
 		}
-		k.sum += l.part(r, load.Uses)
+		k.sum += l.part(r, load.Rate)
 	}
 	return k
 }
