@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/topo"
 )
 
 // graphFile writes a graph file and returns its name.
@@ -79,5 +81,23 @@ func TestOneRank(t *testing.T) {
 			row.AlgBW != 0 || row.Bound != 0 {
 			t.Errorf("sim %s: %+v, %v", args, row, err)
 		}
+	}
+}
+
+// TestDoubtsAreShown: topo and plan warn of a port that limits a rank too little, and not of those of a machine.
+func TestDoubtsAreShown(t *testing.T) {
+	g := topo.UniformGraph(4)
+	g.Ports = []topo.Port{{Name: "socket", Ranks: []int{0, 1}, GBytesPerSecond: 2}}
+	const want = `port "socket": 2 links of up to 1 GB/s lead from each of the ranks 0,1`
+	for _, of := range []func(*bytes.Buffer, []string) error{topoTo, planTo} {
+		if text := strings.Join(strings.Fields(run(t, of, "--graph "+fileOf(t, g))), " "); !strings.Contains(text, want) {
+			t.Error(text)
+		}
+		if text := run(t, of, "--graph pcie4-x2"); strings.Contains(text, "links of up to") {
+			t.Error(text)
+		}
+	}
+	if p := readPlan(t, "--graph "+fileOf(t, g)); !strings.Contains(p.Note, want) {
+		t.Errorf("note %q", p.Note)
 	}
 }

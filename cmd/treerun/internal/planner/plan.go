@@ -102,7 +102,7 @@ func (d *design) json() ([]byte, error) {
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
 	f.ChunkBytes, f.Options = int64(d.chunk()), d.r.options.Map()
 	f.MinChunkBytes = min(int64(cmp.Or(d.chosen.Chunks.Min, plan.MinChunk)), f.ChunkBytes)
-	f.Note = strings.Join(append(slices.Clone(d.candidate.Notes), d.r.assumed()), "; ")
+	f.Note = strings.Join(slices.Concat(d.candidate.Notes, d.r.g.Doubts(), []string{d.r.assumed()}), "; ")
 	return f.Append(nil, d.chosen.Plan)
 }
 
@@ -134,6 +134,7 @@ func (d *design) drawing() draw.Plan {
 			p.Warnings = append(p.Warnings, n)
 		}
 	}
+	p.Warnings = append(p.Warnings, d.r.g.Doubts()...)
 	return p
 }
 

@@ -125,6 +125,9 @@ func (m *Measured) text() (string, error) {
 	} else if about := topo.AboutMachine(m.Graph.Name); about != "" {
 		b.WriteString("\n" + about + "\n")
 	}
+	for _, d := range m.Graph.Doubts() {
+		b.WriteString("\nwarning: " + d + "\n")
+	}
 	limits, err := limits(m.Graph)
 	return b.String() + limits, err
 }
