@@ -20,9 +20,10 @@
 //
 // # Order
 //
-// Calls are done in the order of Enqueue, on all ranks the same. A call forks
-// from the caller's stream to streams of the Group, one per track as far as there
-// are enough, and joins it again; a small one stays on the caller's stream.
+// Calls are done in the order of Enqueue, on all ranks the same. Every step of a plan has a level, above those of the
+// steps that it waits for. All steps of a rank that have one level are enqueued together, for all lanes: their waits,
+// their kernel, their signals. A call forks from the caller's stream to streams of the Group, so that levels are at
+// different chunks, and joins it again; one that is a single chunk stays on the caller's stream.
 //
 // # Failure
 //

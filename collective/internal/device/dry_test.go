@@ -394,33 +394,44 @@ func TestOrder(t *testing.T) {
 			all = slices.DeleteFunc(all, func(p *plan.Plan) bool { return p.Kind != plan.AllReduce || len(p.Lanes) > 1 })
 		}
 		for i, p := range all {
-			for seed, shape := range []struct{ slots, bytes, streams, count int }{
-				{2, 64, 0, 100}, {2, 64, 1, 333}, {4, 256, 2, 1000}, {2, 128, 16, 700}, {8, 4096, 3, 1}, {2, 64, 16, 0},
-			} {
+			for seed, shape := range orders {
 				if n >= 8 && seed%2 == 1 || (seed+i)%3 > 0 && !testutil.Thorough() {
 					continue
 				}
-				for _, inPlace := range []bool{false, true} {
-					what := fmt.Sprintf("%d ranks, %s of %v, %+v, in place %v", n, p.Name, p.Kind, shape, inPlace)
-					d := newDry(t, []*plan.Plan{p}, shape.slots, shape.bytes, shape.streams, 1<<32-5)
-					count := shape.count
-					if p.Kind == plan.Barrier {
-						count = 0
-					}
-					var calls [2][]Call
-					for k := range calls {
-						for r := range n {
-							calls[k] = append(calls[k], d.buffers(p, r, count, inPlace))
-						}
-						d.enqueue(t, 0, calls[k])
-					}
-					d.run(t, uint64(seed))
-					for k := range calls {
-						for r := range n {
-							d.check(t, what, p, r, count, &calls[k][r])
-						}
-					}
-				}
+				tryOrder(t, p, shape, uint64(seed))
+			}
+		}
+	}
+}
+
+// order is how TestOrder runs a plan.
+type order struct{ slots, bytes, streams, count int }
+
+var orders = []order{
+	{2, 64, 0, 100}, {2, 64, 1, 333}, {4, 256, 2, 1000}, {2, 128, 16, 700}, {8, 4096, 3, 1}, {2, 64, 16, 0},
+}
+
+// tryOrder runs two calls of a plan, apart and in place.
+func tryOrder(t *testing.T, p *plan.Plan, o order, seed uint64) {
+	t.Helper()
+	count := o.count
+	if p.Kind == plan.Barrier {
+		count = 0
+	}
+	for _, inPlace := range []bool{false, true} {
+		what := fmt.Sprintf("%d ranks, %s of %v, %+v, in place %v", p.Size, p.Name, p.Kind, o, inPlace)
+		d := newDry(t, []*plan.Plan{p}, o.slots, o.bytes, o.streams, 1<<32-5)
+		var calls [2][]Call
+		for k := range calls {
+			for r := range p.Size {
+				calls[k] = append(calls[k], d.buffers(p, r, count, inPlace))
+			}
+			d.enqueue(t, 0, calls[k])
+		}
+		d.run(t, seed)
+		for k := range calls {
+			for r := range p.Size {
+				d.check(t, what, p, r, count, &calls[k][r])
 			}
 		}
 	}

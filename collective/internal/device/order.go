@@ -1,7 +1,6 @@
 package device
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -20,8 +19,8 @@ type schedule struct {
 	slots   Location // where the smallest of them lie
 }
 
-// batch is steps of the rank that are one launch: of one level, and all of them only send a chunk of
-// a buffer, or send nothing; or it is a single step of another kind.
+// batch is the steps of the rank that have one level. None waits for another, nor touches memory that another writes:
+// plan.Verify has proved that steps with the same memory are ordered, and then their levels differ.
 type batch struct {
 	steps  []step
 	stream int
@@ -44,10 +43,11 @@ type linkUses struct {
 
 // step is one fused step of the rank.
 //
-// All steps of all ranks have an order in which each comes after all that it waits for: chunk by chunk, and within one
-// by level, which is above the levels of all steps that it waits for. A rank enqueues its steps in that order. So even
-// where several of its streams are one queue of the device, or are one stream, the first operation in the device's
-// queue can be done, or waits for one that another rank has enqueued already, or will.
+// The batches of all ranks have an order in which each comes after all that its steps wait for: chunk by chunk, and
+// within one by level. The level of a batch, that of all its steps in all lanes, is above the levels of the steps that
+// they wait for. A rank enqueues its batches in that order. So even where several of its streams are one queue of the
+// device, or are one stream, the first operation in the device's queue can be done, or waits for one that another rank
+// has enqueued already, or will.
 type step struct {
 	plan.Fused
 	lane  int
@@ -72,22 +72,28 @@ type output struct {
 
 // runner is a track on its way through one chunk.
 type runner struct {
-	rank  int
-	track int // of its rank
-	steps []plan.Fused
-	next  int
-	level int // of the latest step
+	rank   int
+	track  int // of its rank
+	steps  []plan.Fused
+	next   int
+	latest int // the node of the latest step, -1 for none
 }
 
 // fifo is the state of a link while order runs: the payloads sent and not received.
 type fifo struct {
 	link    int
 	sent    uint32
-	waiting []use  // the payloads on the link, oldest first
-	levels  []int  // the levels of the steps that sent them
-	written uint32 // slots of it that were filled
-	unread  []int  // readers left, by slot filled
-	read    []int  // the highest level of those that were there, by slot filled
+	waiting []use   // the payloads on the link, oldest first
+	senders []int   // the nodes of the steps that sent them
+	written uint32  // slots of it that were filled
+	unread  []int   // readers left, by slot filled
+	readers [][]int // the nodes of those that were there, by slot filled
+}
+
+// node is a step of any rank in the order of a lane.
+type node struct {
+	level  int
+	before []int // the nodes that it waits for
 }
 
 // scheduler finds the order of one lane.
@@ -97,7 +103,9 @@ type scheduler struct {
 	of    func(plan.Link) transport.Link
 	lane  int
 	own   *lane
+	nodes []node // each behind all that it waits for
 	steps []step // of the rank
+	at    []int  // their nodes
 }
 
 // schedule orders the steps of a plan.
@@ -115,7 +123,7 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 		one := lane{Share: share}
 		var tracks []runner
 		for k, t := range from.Tracks {
-			r := runner{rank: t.Rank, steps: p.Fuse(i, k)}
+			r := runner{rank: t.Rank, steps: p.Fuse(i, k), latest: -1}
 			if t.Rank == l.rank {
 				r.track = s.tracks
 				s.tracks++
@@ -136,10 +144,10 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 // batch puts the rank's steps of a chunk into batches, and those onto streams: all steps of a track, and with it all
 // steps of a batch, are on one stream.
 func (s *schedule) batch(own []step) {
-	slices.SortStableFunc(own, func(a, b step) int { return cmp.Or(a.level-b.level, int(a.kind())-int(b.kind())) })
+	slices.SortStableFunc(own, func(a, b step) int { return a.level - b.level })
 	streams := numbers.Below(s.tracks) // by track: one that is on the same stream
 	for _, st := range own {
-		if n := len(s.batches) - 1; n >= 0 && s.batches[n].fits(&st) {
+		if n := len(s.batches) - 1; n >= 0 && s.batches[n].steps[0].level == st.level {
 			with := streams[s.batches[n].steps[0].track]
 			for t, from := 0, streams[st.track]; t < len(streams); t++ {
 				if streams[t] == from {
@@ -158,32 +166,6 @@ func (s *schedule) batch(own []step) {
 	}
 	s.streams = len(used)
 }
-
-// fits reports whether a step of the same lane or another may be done with those of b.
-func (b *batch) fits(st *step) bool {
-	first := &b.steps[0]
-	return first.level == st.level && first.kind() == st.kind() && st.kind() != computes
-}
-
-// kind returns the sort of work of a step.
-func (st *step) kind() kind {
-	switch {
-	case st.IsBuffer() && st.Dst == plan.None:
-		return sends
-	case len(st.To) == 0:
-		return receives
-	}
-	return computes
-}
-
-type kind int
-
-// The kinds of steps.
-const (
-	sends kind = iota
-	receives
-	computes
-)
 
 // order takes all tracks through one chunk, one step of each in turn, and notes
 // those of the rank. Between chunks of this order all links are empty.
@@ -212,6 +194,7 @@ func (o *scheduler) order(tracks []runner) error {
 		for _, ln := range o.fifos {
 			o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})
 		}
+		o.setLevels()
 		return nil
 	}
 }
@@ -265,52 +248,70 @@ func (o *scheduler) advance(t *runner) {
 	s := t.steps[t.next]
 	t.next++
 	groups := o.groups(t, &s)
-	t.level = o.level(t, &s, groups)
-	st := step{Fused: s, lane: o.lane, track: t.track, level: t.level}
+	n := node{}
+	if t.latest >= 0 {
+		n.before = append(n.before, t.latest)
+	}
+	t.latest = len(o.nodes)
+	st := step{Fused: s, lane: o.lane, track: t.track}
 	for _, a := range s.Args {
 		u := use{link: -1}
 		if a.Received() {
 			ln := o.fifo(a.From, int32(t.rank))
-			u, ln.waiting, ln.levels = ln.waiting[0], ln.waiting[1:], ln.levels[1:]
+			n.before = append(n.before, ln.senders[0])
+			u, ln.waiting, ln.senders = ln.waiting[0], ln.waiting[1:], ln.senders[1:]
 			lender := o.fifos[o.l.links[u.lender].Link]
 			lender.unread[u.lenderN]--
-			lender.read[u.lenderN] = max(lender.read[u.lenderN], t.level)
+			lender.readers[u.lenderN] = append(lender.readers[u.lenderN], t.latest)
 		}
 		st.ins = append(st.ins, u)
 	}
 	for _, g := range groups {
 		first := g[0]
+		if before := int(first.written) - o.l.Slots; before >= 0 {
+			n.before = append(n.before, first.readers[before]...)
+		}
 		seen := o.l.links[first.link].seen
 		seen[t.rank] = true
 		out := output{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written}}
 		for _, ln := range g {
 			u := use{link: ln.link, n: ln.sent, lender: first.link, lenderN: first.written}
 			ln.sent++
-			ln.waiting, ln.levels = append(ln.waiting, u), append(ln.levels, t.level)
+			ln.waiting, ln.senders = append(ln.waiting, u), append(ln.senders, t.latest)
 			out.readers = append(out.readers, u)
 			seen[o.l.links[ln.link].Dst] = true
 		}
 		first.written++
-		first.unread, first.read = append(first.unread, len(g)), append(first.read, 0)
+		first.unread, first.readers = append(first.unread, len(g)), append(first.readers, nil)
 		st.outs = append(st.outs, out)
 	}
 	if t.rank == o.l.rank {
-		o.steps = append(o.steps, st)
+		o.steps, o.at = append(o.steps, st), append(o.at, t.latest)
 	}
+	for _, k := range n.before {
+		n.level = max(n.level, o.nodes[k].level)
+	}
+	n.level++
+	o.nodes = append(o.nodes, n)
 }
 
-// level returns the level of the next step of t, which is s.
-func (o *scheduler) level(t *runner, s *plan.Fused, groups [][]*fifo) int {
-	after := t.level
-	for _, a := range s.Args {
-		if a.Received() {
-			after = max(after, o.fifo(a.From, int32(t.rank)).levels[0])
+// setLevels raises the levels, which are the lowest ones so far: each to the one below the lowest of the steps that
+// wait for it, if there are any. So a payload is sent one level before it is read, if that can be. One that lies in its
+// slot for as many levels as there are slots would stop its sender, and with it all steps that share its batches.
+func (o *scheduler) setLevels() {
+	most := make([]int, len(o.nodes)) // 0: no step waits for it
+	for i, n := range slices.Backward(o.nodes) {
+		if most[i] > 0 {
+			n.level = most[i]
 		}
-	}
-	for _, g := range groups {
-		if n := int(g[0].written) - o.l.Slots; n >= 0 {
-			after = max(after, g[0].read[n])
+		for _, k := range n.before {
+			if most[k] == 0 || most[k] >= n.level {
+				most[k] = n.level - 1
+			}
 		}
+		o.nodes[i].level = n.level
 	}
-	return after + 1
+	for i, k := range o.at {
+		o.steps[i].level = o.nodes[k].level
+	}
 }

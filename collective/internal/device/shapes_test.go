@@ -106,29 +106,3 @@ func TestFinalsShareALaunch(t *testing.T) {
 		}
 	}
 }
-
-// A batch has steps of one level and one kind, and one that receives and sends has a batch of its own: the steps of a
-// batch wait together, and move in no order.
-func TestBatches(t *testing.T) {
-	for _, n := range []int{2, 5, 8} {
-		for r := range n {
-			l, err := NewLayout(Shape{Plans: shapes(t, n), Slots: 2, SlotBytes: 4096,
-				Location: func(src, dst int) Location { return InDevice }}, r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range l.plans {
-				for _, b := range l.plans[i].batches {
-					first := &b.steps[0]
-					for k := range b.steps[1:] {
-						st := &b.steps[k+1]
-						if st.level != first.level || st.kind() != first.kind() || st.kind() == computes {
-							t.Fatalf("%d ranks, %s: rank %d: a batch of steps of levels %d and %d, kinds %d and %d", n,
-								l.plans[i].plan.Name, r, first.level, st.level, first.kind(), st.kind())
-						}
-					}
-				}
-			}
-		}
-	}
-}

@@ -148,10 +148,14 @@ func (x *executor) buffer(st *step, b plan.Buf, part, at int) cuda.Addr {
 	return base + cuda.Addr(int64(part)*int64(x.call.Header.Count)*int64(x.call.DType.Size())+int64(at))
 }
 
-// describe names steps in an error.
+// describe names steps, the first few of many, in an error.
 func describe(steps []*step) string {
+	const most = 4
 	text := ""
-	for _, st := range steps {
+	for i, st := range steps {
+		if i == most {
+			return fmt.Sprintf("%sand %d more", text, len(steps)-most)
+		}
 		text += fmt.Sprintf("step of lane %d", st.lane)
 		for _, a := range st.Args {
 			if a.Received() {
