@@ -46,10 +46,6 @@ type stream struct {
 	steps  int
 }
 
-// small is the number of batches up to which a call stays on the caller's stream, if every lane has one chunk at most:
-// going to another stream and back takes as long as a few of them.
-const small = 12
-
 // begin counts the chunks of call c of p, and announces to the proxy those that it will move.
 func (x *executor) begin(p *schedule, c *Call) {
 	x.schedule, x.call, x.spans, x.chunks = p, c, x.spans[:0], 0
@@ -86,7 +82,8 @@ func (x *executor) advance() {
 	}
 }
 
-// forkJoin puts the call behind the work of s: it forks, enqueues all batches in their order, and joins.
+// forkJoin puts the call behind the work of s: it forks, enqueues all batches in their order, and joins. One of a
+// single chunk does not fork: its batches follow each other by level on any number of streams.
 func (x *executor) forkJoin(s *cuda.Stream) (err error) {
 	if latest := x.caller.Stream; latest != nil && latest != s {
 		if err := s.Wait(x.tail); err != nil {
@@ -95,7 +92,7 @@ func (x *executor) forkJoin(s *cuda.Stream) (err error) {
 	}
 	x.caller.Stream = s
 	streams := x.streams[:min(len(x.streams), x.schedule.streams)]
-	if len(streams) < 2 || x.chunks <= 1 && len(x.schedule.batches) <= small {
+	if len(streams) < 2 || x.chunks <= 1 {
 		streams = nil
 	}
 	if len(streams) > 0 {
