@@ -38,6 +38,7 @@ const (
 // of a load. They would take the multiprocessors from the program's own kernels, for as long as the link needs.
 const (
 	// PeerBlocks keep 512 KiB on the way: NVLink 4 has 450 GB/s x 1.1 us = 495 KB. NCCL fills it with 16 to 32 blocks.
+	// That is the rate of all links of a GPU together, which the parts of a launch share as they share its blocks.
 	PeerBlocks = 32
 	// HostBlocks keep 256 KiB on the way: PCIe 5 x16 has 55 GB/s x 2 us = 110 KB, with two directions at work twice that.
 	HostBlocks = 16
