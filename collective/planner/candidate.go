@@ -18,7 +18,6 @@ type Channel struct {
 	Tree      topo.Tree
 	Ring      []int   // not nil: a ring in this direction, and Tree is nothing
 	OfPart    bool    // the tree carries the part of its root only
-	Mirrored  bool    // the ring of the channel before it, in the other direction
 	Rate      float64 // GB/s of message, all channels in use
 	Alone     float64 // GB/s of message, no other channel in use
 	LatencyUs float64 // of the whole operation

@@ -58,7 +58,7 @@ func (c *Choice) File() *plan.File {
 		}
 		f.Trees = append(f.Trees, t)
 	}
-	if n := len(of.Channels); n == 1 || n == 2 && of.Channels[1].Mirrored {
+	if len(of.Channels) == 1 {
 		f.Ring = of.Channels[0].Ring
 	}
 	return f

@@ -1,22 +1,20 @@
 package planner
 
 import (
-	"slices"
-
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// maxRings is the number of rings that are used at once, as many as NCCL uses.
-const maxRings = 16
+// maxRings is the number of directed rings that are used at once, as many as NCCL's channels.
+const maxRings = 32
 
-// ring is NCCL's ring algorithm, over every ring that the links allow, both ways round.
+// ring is NCCL's ring algorithm, over directed rings that use links and ports to the full.
 func ring(q *query) ([]*Candidate, error) {
 	n, each := q.site.graph.Ranks, 1
 	if !q.kind.HasRoot() {
 		each = n
 	}
-	most := plan.MaxLanes / each / 2
+	most := min(plan.MaxLanes/each, maxRings)
 	c := q.candidate()
 	switch {
 	case q.kind == plan.Barrier:
@@ -25,8 +23,7 @@ func ring(q *query) ([]*Candidate, error) {
 		c.Channels = []Channel{{Ring: []int{0}}}
 		return q.ofChannels(c, nil)
 	case most == 0:
-		return nil, reasonf("a ring both ways round needs %d lanes, and a plan has at most %d", 2*each,
-			plan.MaxLanes)
+		return nil, reasonf("a ring needs %d lanes, and a plan has at most %d", each, plan.MaxLanes)
 	case q.found.noRings != nil:
 		return nil, q.found.noRings
 	}
@@ -40,14 +37,11 @@ func ring(q *query) ([]*Candidate, error) {
 	}
 	var weights []float64
 	for i, t := range f.Trees[:min(most, len(f.Trees))] {
-		there, err := tree.PathOf(t)
+		order, err := tree.PathOf(t)
 		if err != nil {
 			return nil, err
 		}
-		back := slices.Clone(there)
-		slices.Reverse(back[1:]) // both begin at the same rank
-		c.Channels = append(c.Channels, Channel{Ring: there}, Channel{Ring: back, Mirrored: true})
-		weights = append(weights, f.weight(i), f.weight(i))
+		c.Channels, weights = append(c.Channels, Channel{Ring: order}), append(weights, f.weight(i))
 	}
 	return q.ofChannels(c, weights)
 }

@@ -18,7 +18,7 @@ import (
 type Plan struct {
 	Title string      // a line of text above; empty: the graph's name
 	Trees []topo.Tree // valid trees over the ranks and links of the graph
-	Rings [][]int     // orders of the ranks; the last is followed by the first
+	Rings [][]int     // orders of the ranks; each sends to the next, and the last one to the first
 	Rates []float64   // GB/s of every tree, then of every ring
 	Notes []string    // sentences to stand below, such as the limit of the rate
 
@@ -64,14 +64,39 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 		}
 		x.overlays = append(x.overlays, overlay{fmt.Sprintf("ring %d", i), -1, next})
 	}
-	var used []topo.Tree
 	for i := range x.overlays {
-		o := &x.overlays[i]
-		o.caption += fmt.Sprintf(", %s GB/s", figure(p.Rates[i]))
-		used = append(used, topo.Tree{Parent: o.next})
+		x.overlays[i].caption += fmt.Sprintf(", %s GB/s", figure(p.Rates[i]))
 	}
-	x.links, x.ports = g.Loads(used, p.Rates)
+	x.links, x.ports = g.Loads(p.Trees, p.Rates)
+	x.loadRings(p.Rates[len(p.Trees):])
 	return x
+}
+
+// loadRings adds the loads of the rings, each of which has one direction of its links: the larger of a link's two, and
+// the half of what crosses a port, as a ring that leaves comes back.
+func (x *picture) loadRings(rates []float64) {
+	loads, crossed := make([][2]float64, len(x.links)), x.g.Crossed()
+	for i, order := range x.plan.Rings {
+		for k, v := range order {
+			link, has := x.index[topo.Pair(v, order[(k+1)%len(order)])]
+			if !has {
+				continue
+			}
+			way := 0
+			if x.g.Links[link].B == v {
+				way = 1
+			}
+			loads[link][way] += rates[i]
+			x.links[link].Uses++
+			for _, p := range crossed[link] {
+				x.ports[p].Uses++
+				x.ports[p].Rate += float64(rates[i] / 2)
+			}
+		}
+	}
+	for link, ways := range loads {
+		x.links[link].Rate += max(ways[0], ways[1])
+	}
 }
 
 // busiest returns the indexes of the loads that are used, busiest first.

@@ -103,7 +103,7 @@ func TestSVGElements(t *testing.T) {
 		t.Error("the root of tree 1 is not in its color, or a small drawing has no graph")
 	}
 	if strings.Count(svg, ">host 0<") != 1 || strings.Count(svg, ">host 3<") != 1 ||
-		strings.Count(svg, ">card of host 3: 1.75 / 2 GB/s</text>") != 1 {
+		strings.Count(svg, ">card of host 3: 1.25 / 2 GB/s</text>") != 1 {
 		t.Error("the hosts and the port are not named once")
 	}
 	p.Trees, p.Rates = p.Trees[:1], p.Rates[:1]
@@ -210,5 +210,19 @@ func TestSizes(t *testing.T) {
 	if s := Text(g, Plan{Trees: []topo.Tree{path}, Rates: []float64{1}}); strings.Count(s, "load GB/s  share") != 1 ||
 		!strings.Contains(s, "and 191 more, less busy") {
 		t.Error("the table of 255 links")
+	}
+}
+
+// Two rings that go opposite ways share no direction of a link, and a port has the load of one way.
+func TestLoadsOfDirectedRings(t *testing.T) {
+	g, _ := square()
+	x := newPicture(g, Plan{Rings: [][]int{{0, 1, 3, 2}, {0, 2, 3, 1}, {0, 1, 3, 2}}, Rates: []float64{0.5, 0.25, 0.5}})
+	for i, l := range x.links {
+		if l.Rate != 1 || l.Uses != 3 {
+			t.Errorf("link %d: %+v, want 1 GB/s of 3 uses", i, l)
+		}
+	}
+	if p := x.ports[0]; p.Rate != 1.25 || p.Uses != 6 {
+		t.Errorf("port: %+v, want 1.25 GB/s of 6 uses", p)
 	}
 }

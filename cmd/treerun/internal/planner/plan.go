@@ -114,16 +114,14 @@ func (d *design) chunk() int {
 	return d.r.p.Site.ChunkBytes(d.chosen, d.choice.Bytes)
 }
 
-// drawing returns the design for package draw. A ring is drawn once for both its directions, with the rate that it puts
-// on a link.
+// drawing returns the design for package draw. A ring is drawn with the rate that it puts on its links.
 func (d *design) drawing() draw.Plan {
 	p := draw.Plan{Title: d.noteText("headline")}
 	for _, s := range d.candidate.Channels {
-		switch {
-		case s.Ring == nil:
+		if s.Ring == nil {
 			p.Trees = append(p.Trees, s.Tree)
 			p.Rates = append(p.Rates, s.Rate)
-		case !s.Mirrored:
+		} else {
 			p.Rings = append(p.Rings, s.Ring)
 			p.Rates = append(p.Rates, s.Rate*d.linkLoad())
 		}
