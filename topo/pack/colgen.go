@@ -29,6 +29,7 @@ type packing struct {
 
 	seeds     []float64 // by tree: its rate among the seeds, before it is brought down
 	certified bool      // the search came to its end
+	left      float64   // work that is left for packings of lower trees
 }
 
 // work limits the search on large networks, in multiplications: about a second.
@@ -42,7 +43,8 @@ const (
 )
 
 func newPacking(w *network) *packing {
-	p := &packing{w: w, ways: w.ways(), pool: newPool(w), caps: w.caps, bound: math.Inf(1)}
+	p := &packing{w: w, ways: w.ways(), pool: newPool(w), caps: w.caps, bound: math.Inf(1),
+		left: work / 8}
 	if w.root == EveryRoot {
 		p.caps = append(slices.Clone(w.caps), make([]float64, w.n)...)
 	}

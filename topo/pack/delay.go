@@ -55,6 +55,15 @@ func (w *network) center(t arcs, delay []float64) (root int, height float64) {
 	return root, far[root]
 }
 
+// height returns the delay from the root of t to the farthest rank: from its center where the root does not matter.
+func (w *network) height(t arcs, delay []float64) float64 {
+	if w.root == EveryRoot {
+		return slices.Max(w.treeDistances(t.root(), t, delay))
+	}
+	_, height := w.center(t, delay)
+	return height
+}
+
 // eccentricities returns, for every rank, the delay to the rank farthest from
 // it in the tree: that is one of the two ends of the longest path.
 func (w *network) eccentricities(t arcs, delay []float64) []float64 {

@@ -9,44 +9,96 @@ import "slices"
 func (p *packing) bounded(delay []float64, height float64, seed uint64) *packing {
 	b := newPacking(p.w)
 	b.bound, b.proof = p.bound, p.proof
+	if p.w.root == EveryRoot {
+		b.aim()
+	}
+	b.m.limit = p.left
 	for _, t := range p.pool.trees {
-		if _, h := p.w.center(t, delay); h <= height*(1+same) {
+		if p.w.height(t, delay) <= height*(1+same) {
 			b.add(t)
 		}
 	}
-	grown := newPool(p.w)
-	for _, parts := range []float64{1, 4, 16, 64} {
-		quantum := p.bound / parts
-		newGreedy(p.w, delay, height, quantum*same, quantum, seed).trees(grown)
+	if p.w.root != EveryRoot {
+		grown := newPool(p.w)
+		for _, parts := range []float64{1, 4, 16, 64} {
+			quantum := p.bound / parts
+			newGreedy(p.w, delay, height, quantum*same, quantum, seed).trees(grown)
+		}
+		for _, t := range grown.trees {
+			b.add(t)
+		}
 	}
-	for _, t := range grown.trees {
-		b.add(t)
-	}
-	price := make([]float64, len(p.w.caps))
+	price := make([]float64, len(p.caps))
 	cost := make([]float64, len(p.w.taken))
+	next := 0
 	for range 20 * p.w.n {
-		if !b.m.solve(20 * len(p.w.caps)) {
+		if !b.m.solve(20 * len(p.caps)) {
 			break
 		}
 		b.m.prices(price)
 		p.w.costs(price, cost)
-		fresh := false
-		for root := range p.w.n {
+		fresh := 0
+		for i := range p.w.n {
+			root := (next + i) % p.w.n
 			if p.w.root >= 0 && root != p.w.root || b.m.spent > b.m.limit {
 				continue
 			}
 			b.m.spent += float64(4 * p.w.n * (p.w.n + len(p.w.taken)))
-			if t, ok := p.w.shallow(root, cost, delay, height); ok && t.cost(cost) < 1-smallPrice {
-				known := len(b.pool.trees)
-				fresh = b.add(t) == known || fresh
+			t, ok := p.w.shallow(root, cost, delay, height)
+			if !ok || p.w.column(t).gain(price) <= smallPrice {
+				continue
+			}
+			if known := len(b.pool.trees); b.add(t) == known {
+				if fresh++; fresh == perRound {
+					next = root + 1
+					break
+				}
 			}
 		}
-		if !fresh || b.m.value() >= b.bound*(1-closed) {
+		if fresh == 0 || b.m.value() >= b.bound*(1-closed) {
 			break
 		}
 	}
+	p.left -= b.m.spent
 	return b
 }
+
+// lowered returns a packing for every root with the lowest trees that the tolerance of o allows.
+func (p *packing) lowered(o Options) *packing {
+	if o.HeightTolerance == 0 {
+		return p
+	}
+	delay, best := p.w.delays(o.HeightUs), p
+	least := p.total(p.rates()) * (1 - o.HeightTolerance) * (1 - same)
+	lo, free := 0.0, make([]float64, len(p.w.taken))
+	for root := range p.w.n {
+		_, depth := p.w.shortestPaths(root, 0, free, delay)
+		lo = max(lo, slices.Max(depth))
+	}
+	lower(lo, p.highest(delay), !o.HeightUs, func(height float64) (float64, bool) {
+		b := p.bounded(delay, height, o.Seed)
+		if b.total(b.rates()) < least {
+			return 0, false
+		}
+		best = b
+		return b.highest(delay), true
+	})
+	return best
+}
+
+// highest is the height of the highest tree in use.
+func (p *packing) highest(delay []float64) float64 {
+	most := 0.0
+	for k, rate := range p.rates() {
+		if rate > p.bound*slightest/float64(p.w.n) {
+			most = max(most, p.w.height(p.pool.trees[k], delay))
+		}
+	}
+	return most
+}
+
+// perRound is the largest number of trees that are added before the program is solved again.
+const perRound = 16
 
 // shallowPasses bounds the passes of shallow; few trees need more than three.
 const shallowPasses = 8

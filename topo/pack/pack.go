@@ -30,10 +30,10 @@ type Options struct {
 }
 
 // Pack packs trees into g: for AllReduce where root is BothWays, for Broadcast from a root or Reduce to it, all with
-// that root and used in one direction only, and for AllGather and ReduceScatter where it is EveryRoot, without options
-// (see MaxPartRanks). On every connected graph it gives at least one tree: a limit that no tree keeps is loosened, and
-// the Note of the Result reports that. The error is for a graph that is not valid, among others a
-// *topo.DisconnectedError, or one of more than MaxRanks.
+// that root and used in one direction only, and for AllGather and ReduceScatter where it is EveryRoot, with a
+// HeightTolerance and no other option (see MaxPartRanks). On every connected graph it gives at least one tree: a limit
+// that no tree keeps is loosened, and the Note of the Result reports that. The error is for a graph that is not valid,
+// among others a *topo.DisconnectedError, or one of more than MaxRanks.
 func Pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	p, err := packed(g, root)
 	if err != nil {
@@ -43,7 +43,7 @@ func Pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	case g.Ranks == 1:
 		return alone(p.w), nil
 	case root == EveryRoot:
-		return p.partTrees()
+		return p.lowered(o).partTrees()
 	}
 	x := &packer{w: p.w, o: o, delay: p.w.delays(o.HeightUs), free: p}
 	found := x.search()
@@ -89,25 +89,42 @@ func (x *packer) search() found {
 		return best
 	}
 	least := best.rate() * (1 - x.o.HeightTolerance) * (1 - same)
-	lo, hi := radius, x.height(best)
+	lower(radius, x.height(best), !x.o.HeightUs, func(height float64) (float64, bool) {
+		f := x.under(height)
+		if f.rate() < least {
+			return 0, false
+		}
+		best = f
+		return x.height(f), true
+	})
+	return best
+}
+
+// lower seeks the least height between lo and hi at which try succeeds: by steps of a quarter until it fails, and then
+// by bisection, as low heights take the most work. The heights are whole numbers or any, and try returns the height
+// that its trees have.
+func lower(lo, hi float64, whole bool, try func(height float64) (float64, bool)) {
+	failed := false
 	for range 24 {
 		if hi-lo <= hi*same {
-			break
+			return
 		}
 		mid := (lo + hi) / 2
-		if !x.o.HeightUs {
+		if !failed {
+			mid = max(lo, hi*3/4)
+		}
+		if whole {
 			mid = math.Floor(mid)
 		}
-		f := x.under(mid)
-		if f.rate() >= least {
-			best, hi = f, x.height(f)
+		if reached, ok := try(mid); ok {
+			hi = reached
 			continue
 		}
-		if lo = mid; !x.o.HeightUs {
+		failed = true
+		if lo = mid; whole {
 			lo++
 		}
 	}
-	return best
 }
 
 func (x *packer) unit(height float64) string {
@@ -121,8 +138,7 @@ func (x *packer) unit(height float64) string {
 func (x *packer) height(f found) float64 {
 	most := 0.0
 	for _, k := range f.trees {
-		_, h := x.w.center(f.pool.trees[k], x.delay)
-		most = max(most, h)
+		most = max(most, x.w.height(f.pool.trees[k], x.delay))
 	}
 	return most
 }

@@ -184,3 +184,47 @@ func TestPartsOfMeshes(t *testing.T) {
 		}
 	}
 }
+
+// TestLowParts: with a tolerance the trees of every part are as low as their graph allows at nearly the same rate, and
+// keep all promises.
+func TestLowParts(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		free, height int // of the highest tree
+	}{{"dgx1v", 7, 2}, {"mi250", 15, 6}, {"dgxa100-x2", 8, 2}, {"pcie8", 4, 3}} {
+		g, _ := topo.Machine(c.name)
+		for _, o := range []Options{{}, {HeightTolerance: 0.03}} {
+			r, err := Pack(g, EveryRoot, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkParts(t, g, r)
+			most := 0
+			for _, tree := range r.Trees {
+				most = max(most, tree.Depth())
+			}
+			if want := map[bool]int{false: c.free, true: c.height}[o.HeightTolerance > 0]; most > want {
+				t.Errorf("%s, tolerance %v: a tree of height %d, want %d at most", c.name, o.HeightTolerance, most, want)
+			}
+			if r.Ratio < 0.97 {
+				t.Errorf("%s, tolerance %v: %.3f of the bound", c.name, o.HeightTolerance, r.Ratio)
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(7, 7))
+	for i := range 40 {
+		g := drawn(random, 2+random.IntN(7))
+		free, err := Pack(g, EveryRoot, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		low, err := Pack(g, EveryRoot, Options{HeightTolerance: 0.1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkParts(t, g, low)
+		if low.Rate < 0.89*free.Rate {
+			t.Errorf("graph %d: %v GB/s of %v with a tolerance of 0.1", i, low.Rate, free.Rate)
+		}
+	}
+}
