@@ -14,8 +14,7 @@ type Machine struct {
 
 	// A step.
 	StepUs    float64 // without its bytes
-	EnqueueUs float64 // of the rank's host before, one step after the other; 0: steps are not enqueued
-	CopiesUs  float64 // the same, for a step that only sends or only receives: many are enqueued at once
+	CallUs    float64 // of the host for a call of the driver: two per batch of steps; 0: steps are not enqueued
 	ReduceGBs float64 // bytes of result of a step that reduces; 0: at no cost
 	CopyGBs   float64 // bytes of a step that stores without reducing; 0: at no cost
 	Cores     int     // steps that a host takes at a time, a rank one; 0: as many as there are tracks

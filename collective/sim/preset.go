@@ -29,7 +29,7 @@ const switchUs = 1.1
 func Device(slots, slotBytes int) Machine {
 	return Machine{
 		Slots: slots, SlotBytes: slotBytes, MinChunk: deviceChunk,
-		LaunchUs: 5, StepUs: 4, EnqueueUs: 7.5, CopiesUs: 1, ReduceGBs: 800, CopyGBs: 400,
+		LaunchUs: 5, StepUs: 4, CallUs: 2.5, ReduceGBs: 800, CopyGBs: 400,
 	}
 }
 

@@ -266,7 +266,7 @@ func (r *runner) least() (fullest, least float64) {
 					fullest = max(fullest, link.busy)
 				}
 			}
-			least = max(least, us)
+			least = max(least, us, float64(t.chunks-1)*t.enqueueUs)
 			ranks[t.rank] += us
 			hosts[r.hostOf[t.rank]] += us
 		}

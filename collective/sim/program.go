@@ -15,6 +15,8 @@ type program struct {
 	tracks []track
 	fifos  []fifo
 	ofRank [][]int32 // tracks with anything to do
+
+	batches []batch // of all ranks
 }
 
 // track is a plan.Track.
@@ -32,12 +34,14 @@ type track struct {
 type step struct {
 	work    work
 	again   bool // sends the value that the step before has written, to one more rank
-	joins   bool // adds to the value that the step before has stored, or moves it, in one pass with it
+	joins   bool // continues the step before: in one pass with it, or in one launch
 	in, out int32
 	hands   bool    // it sends over a socket: the kernel takes the bytes and sends them
 	sockets int32   // ends of sockets that it moves a chunk through
 	perByte float64 // microseconds to read a received byte, 0 where that is part of sending it
 
+	level    int     // of a device's step: above those of the steps that it waits for
+	batch    int32   // of a device's step that joins no other, else -1
 	enqueued float64 // when the host has enqueued it for the first chunk, in microseconds after the launch
 }
 
@@ -67,80 +71,21 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 	for i, share := range p.Shares() {
 		d := share.Span(part, 1, chunks, w.m.SlotBytes)
 		t := track{chunks: int32(d.Chunks), chunk: int64(d.Grain), last: int64(d.Bytes - (d.Chunks-1)*d.Grain)}
-		if err := pr.addLane(&p.Lanes[i], t, w); err != nil {
+		if err := pr.addLane(i, t, w); err != nil {
 			return nil, fmt.Errorf("sim: plan %s, lane %d: %w", p.Name, i, err)
 		}
 	}
-	for _, tracks := range pr.ofRank {
-		pr.enqueue(tracks, w.m)
+	if w.m.CallUs > 0 {
+		for _, tracks := range pr.ofRank {
+			pr.enqueue(tracks, w.m.CallUs)
+		}
 	}
 	return pr, nil
 }
 
-// enqueue notes when the host of a rank has enqueued the steps of its tracks: the first ones of all, the second ones
-// and so on. Of those that reduce and send nothing on several share a launch.
-func (pr *program) enqueue(tracks []int32, m *Machine) {
-	us, most := 0.0, 0
-	for _, t := range tracks {
-		most = max(most, len(pr.tracks[t].steps))
-	}
-	for k := range most {
-		shared := 0
-		for _, t := range tracks {
-			steps := pr.tracks[t].steps
-			if k >= len(steps) {
-				continue
-			}
-			st, final := &steps[k], 0
-			if m.EnqueueUs > 0 && !st.joins {
-				final = pr.final(steps[k:])
-			}
-			switch {
-			case st.joins:
-			case final > 0 && final == shared:
-				us += m.CopiesUs
-			case st.work == reduces || st.in >= 0 && st.out >= 0 || k+1 < len(steps) && steps[k+1].joins:
-				us += m.EnqueueUs
-			default:
-				us += m.CopiesUs
-			}
-			st.enqueued, shared = us, final
-		}
-	}
-	for _, t := range tracks {
-		pr.tracks[t].enqueueUs = us
-	}
-}
-
-// final returns 0 unless the first of some steps, with those that join it, reduces and sends nothing. Else it returns
-// the number of ranks through which its received values have come, exactly or nearly: steps with the same number share
-// a launch.
-func (pr *program) final(steps []step) (ranks int) {
-	n := 1
-	for n < len(steps) && steps[n].joins {
-		n++
-	}
-	if n == 1 && steps[0].work != reduces || slices.ContainsFunc(steps[:n], func(s step) bool { return s.out >= 0 }) {
-		return 0
-	}
-	for in := lastIn(steps[:n]); in >= 0 && ranks < pr.plan.Size && pr.fifos[in].sender >= 0; ranks++ {
-		in = lastIn(pr.tracks[pr.fifos[in].sender].steps)
-	}
-	return ranks
-}
-
-// lastIn returns the FIFO of the last receiving step, -1 for none.
-func lastIn(steps []step) int32 {
-	for _, st := range slices.Backward(steps) {
-		if st.in >= 0 {
-			return st.in
-		}
-	}
-	return -1
-}
-
 // addLane adds the tracks of a lane, which are like t.
-func (pr *program) addLane(l *plan.Lane, t track, w *network) error {
+func (pr *program) addLane(lane int, t track, w *network) error {
+	l := &pr.plan.Lanes[lane]
 	if t.chunks == 0 {
 		return nil
 	}
@@ -161,24 +106,27 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network) error {
 	}
 	for k, from := range l.Tracks {
 		e := ends[k]
+		var fused map[int]bool // the steps that are part of the fused step that begins before them
+		if w.m.CallUs > 0 {
+			fused = joined(pr.plan.Fuse(lane, k), len(from.Steps))
+		}
 		t.rank, t.steps = int32(from.Rank), make([]step, len(from.Steps))
 		pr.ofRank[t.rank] = append(pr.ofRank[t.rank], int32(len(pr.tracks)))
 		for i, s := range from.Steps {
-			b := step{in: numbered(e[i].In, firstFIFO), out: numbered(e[i].Out, firstFIFO)}
+			b := step{in: numbered(e[i].In, firstFIFO), out: numbered(e[i].Out, firstFIFO), batch: -1}
 			switch {
 			case s.Op.Reduces():
 				b.work = reduces
 			case s.Op.Writes():
 				b.work = copies
 			}
-			b.joins = (w.m.InPlace || w.m.EnqueueUs > 0) && i > 0 && joins(from.Steps[i-1], s)
+			b.joins = i > 0 && (w.m.InPlace && joins(from.Steps[i-1], s) || fused[i])
 			if a := max(i-1, 0); b.joins && t.steps[a].work == copies {
 				t.steps[a].work = nothing // the sum begins with the received value
 			}
 			if b.joins && b.work == copies {
 				b.work = nothing
 			}
-			b.joins = b.joins || w.m.EnqueueUs > 0 && i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s)
 			if b.in >= 0 {
 				if w.inPlace(s.From, t.rank) {
 					b.perByte = w.resources[w.all[pr.fifos[b.in].route].via[0]].perByte
@@ -199,6 +147,9 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network) error {
 			t.steps[i] = b
 		}
 		pr.tracks = append(pr.tracks, t)
+	}
+	if w.m.CallUs > 0 {
+		pr.setLevels(firstTrack)
 	}
 	return nil
 }

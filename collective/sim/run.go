@@ -28,6 +28,7 @@ type runner struct {
 	fifos     []fifoState
 	transfers []transfer
 	idle      []int32 // transfers that are over
+	waiting   []int32 // by batch: the steps of it that could be taken
 
 	left   []int32     // by operation and rank: tracks that have not ended
 	ready  []bool      // by operation and rank: launched
@@ -46,8 +47,8 @@ var errLonger = errors.New("sim: longer than the limit")
 // numbered from the given numbers on.
 type operation struct {
 	*program
-	atUs              float64 // no rank issues it before
-	track, fifo, rank int32
+	atUs                     float64 // no rank issues it before
+	track, fifo, rank, batch int32
 }
 
 type trackState struct {
@@ -56,6 +57,7 @@ type trackState struct {
 	chunk int32
 	turn  int32 // of its rank, on its core
 	busy  bool  // a step is being taken
+	ready bool  // its step can be taken as soon as the others of the batch can
 }
 
 type fifoState struct {
@@ -89,7 +91,8 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 				return nil, err
 			}
 		}
-		o := operation{pr, op.AtUs, int32(len(r.tracks)), int32(len(r.fifos)), int32(len(r.left))}
+		o := operation{pr, op.AtUs, int32(len(r.tracks)), int32(len(r.fifos)), int32(len(r.left)), int32(len(r.waiting))}
+		r.waiting = append(r.waiting, make([]int32, len(pr.batches))...)
 		r.ops = append(r.ops, o)
 		for _, t := range pr.tracks {
 			s := trackState{op: int32(i)}
@@ -199,7 +202,7 @@ func (r *runner) wake(o *operation, t int32) {
 	}
 }
 
-// try takes the next step of track t if it can be taken.
+// try takes the next step of track t if it can be taken, and on a device with it those of its batch.
 func (r *runner) try(t int32) {
 	s := &r.tracks[t]
 	o := &r.ops[s.op]
@@ -214,13 +217,34 @@ func (r *runner) try(t int32) {
 	if st.out >= 0 && r.m.Slots > 0 && int(r.fifos[o.fifo+st.out].sent) >= r.m.Slots {
 		return
 	}
+	if st.batch < 0 {
+		r.take(t)
+		return
+	}
+	if !r.fills(o, s, st.batch) {
+		return
+	}
+	chunk := s.chunk
+	for _, b := range o.batches[st.batch] {
+		if o.program.tracks[b.track].chunks > chunk {
+			r.take(o.track + b.track)
+		}
+	}
+}
+
+// take takes the next step of track t, which has all it needs.
+func (r *runner) take(t int32) {
+	s := &r.tracks[t]
+	o := &r.ops[s.op]
+	tr := &o.program.tracks[t-o.track]
+	st := &tr.steps[s.next]
 	if st.in >= 0 {
 		r.fifos[o.fifo+st.in].arrived--
 	}
 	if st.out >= 0 {
 		r.fifos[o.fifo+st.out].sent++
 	}
-	s.busy = true
+	s.busy, s.ready = true, false
 	r.occupy(t, tr.rank)
 }
 
