@@ -34,8 +34,8 @@ var algorithms = []algorithm{
 	{name: "doubling", maxRanks: PairRanks, fewLinks: true, candidates: doubling},
 	{name: "double-binary", variants: ofTrees, linksPay: doubleBinaryPays, candidates: doubleBinary},
 	{name: "multi", variants: ofTrees, linksPay: multiPays, candidates: multi},
-	{name: "packing", variants: ofTrees, candidates: packing},
-	{name: "kl", variants: ofTrees, maxRanks: PairRanks, candidates: ofOwnRoots(klTrees)},
+	{name: "packing", variants: append(slices.Clone(ofTrees), variantLow), candidates: packing},
+	{name: "kl", variants: ofTrees, maxRanks: PairRanks, candidates: kl},
 	{name: "exact", variants: ofTrees, maxRanks: jointRanks, candidates: exact},
 	{name: "ring", variants: ofTrees, maxRanks: directRanks, candidates: ring},
 	{name: "chain", variants: ofTrees, linksPay: chainPays, candidates: chain},
@@ -129,6 +129,7 @@ const (
 	variantAll    = "all"    // all trees, each with a share
 	variantSingle = "single" // one track on each rank
 	variantSplit  = "split"  // sending and receiving side by side
+	variantLow    = "low"    // all trees, each with a share, of the least height at nearly the same rate
 )
 
 var (

@@ -230,7 +230,7 @@ func TestTreesOfDevices(t *testing.T) {
 	}{
 		{"dgx1v", plan.Broadcast, 128 << 10, "star", 0},
 		{"dgxh100", plan.AllReduce, 8, "flat", 0}, {"dgxh100", plan.AllReduce, 256 << 10, "flat", 0},
-		{"dgxh100", plan.AllReduce, 2 << 20, "direct", 0}, {"dgxh100", plan.AllReduce, 1 << 30, "direct", 0},
+		{"dgxh100", plan.AllReduce, 2 << 20, "packing", 1}, {"dgxh100", plan.AllReduce, 1 << 30, "direct", 0},
 		{"mi250", plan.Broadcast, 64 << 20, "packing", 0.9}, {"mi250", plan.Reduce, 256 << 20, "packing", 0.99},
 	} {
 		p := planners[c.machine]

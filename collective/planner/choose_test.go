@@ -91,7 +91,7 @@ func TestChooseTakesTheBest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				near := 1 + p.Prices.nearly(bytes)
+				near := 1 + p.Prices.nearly()
 				if best := all[0]; c.PredictedUs > best.PredictedUs*near*1.105 || !(c.PredictedUs > 0) {
 					t.Errorf("%s: %v of %d bytes by %s takes %.5g us, by %s %.5g: %.3f",
 						name, kind, bytes, c.Chosen.Name(), c.PredictedUs, best.Algorithm,
@@ -159,7 +159,7 @@ func (p *Planner) isNoCheaper(t *testing.T, name string, free *Planner, kind pla
 			bytes = 0
 		}
 		got, want := choose(t, p, kind, 0, bytes), choose(t, free, kind, 0, bytes)
-		if want.PredictedUs > got.PredictedUs*(1+free.Prices.nearly(bytes))*1.001 {
+		if want.PredictedUs > got.PredictedUs*(1+free.Prices.nearly())*1.001 {
 			t.Errorf("%s: %v of %d bytes by %s takes %.5g us, the choice %s %.5g: %.3f", name, kind, bytes,
 				got.Chosen.Name(), got.PredictedUs, want.Chosen.Name(), want.PredictedUs,
 				want.PredictedUs/got.PredictedUs)

@@ -27,7 +27,7 @@ func ExampleNew() {
 	fmt.Printf("chosen by %s: links allow %.1f GB/s, of which the plan reaches %.0f %%\n",
 		c.By, bound.Rate, 100*bound.Ratio(p.Prices.FullRate(c.Chosen)))
 	// Output:
-	// chosen by price, and within 5 % of the least by the fullest link: links allow 85.7 GB/s, of which the plan reaches 100 %
+	// chosen by price, and within 1 % of the least by the fullest link: links allow 85.7 GB/s, of which the plan reaches 100 %
 }
 
 // An algorithm that is requested runs the collectives that it has plans for. Others are planned as usual.

@@ -54,23 +54,23 @@ func checkHierarchy(variant string) error {
 
 // inside is an algorithm inside hosts in the name of a hierarchical algorithm.
 type inside struct {
-	name     string
-	trees    rootedTrees
-	maxRanks int // the largest number of a host's ranks on which it is tried without a request; 0: any number
+	name  string
+	trees rootedTrees
+	few   bool // it is tried on up to jointRanks ranks of a host without a request
 }
 
 var insides = []inside{
-	{"star", stars, 0},
-	{"multi", multiTrees, jointRanks},
-	{"kl", klTrees, 0},
-	{"exact", exactTrees, jointRanks},
-	{"packing", packedInTurn, 0},
+	{"star", stars, false},
+	{"multi", multiTrees, true},
+	{"kl", klTrees, false},
+	{"exact", exactTrees, true},
+	{"packing", packedInTurn, false},
 }
 
 func insideNames() []string { return namesOf(insides, func(in inside) string { return in.name }) }
 
 // insidesTried returns the algorithms inside hosts that are tried: stars, and where links of some host differ those
-// that look for good trees.
+// that look for good trees; on devices for few ranks, as packing over all ranks is faster.
 func insidesTried(q *query) (list []inside) {
 	pair, requested := strings.CutPrefix(q.site.options.Algorithm, "hierarchical:")
 	name, _, _ := strings.Cut(pair, "/")
@@ -79,7 +79,7 @@ func insidesTried(q *query) (list []inside) {
 		switch h := q.site.hosts; {
 		case requested && in.name != name:
 		case !requested && !h.rough && in.name != "star":
-		case !requested && in.maxRanks > 0 && h.most > in.maxRanks:
+		case !requested && h.most > jointRanks && (in.few || q.site.machine.Device && in.name != "star"):
 		default:
 			list = append(list, in)
 		}
@@ -207,9 +207,9 @@ func (x *pair) treesWithin() (local, error) {
 	}
 	var sets []*TreeSet
 	for i, ranks := range x.hosts.ranks {
-		key := fmt.Sprintf("%s inside host %d", x.inside.name, i)
+		key := fmt.Sprintf("%s inside host %d", x.inside.name, x.hosts.first[i])
 		f, err := x.q.found.ofRoots(key, len(ranks), func() (*TreeSet, error) {
-			g := x.q.site.graph.Among(ranks)
+			g := x.hosts.inside[i]
 			if err := g.Validate(); err != nil {
 				return nil, err
 			}

@@ -10,12 +10,14 @@ import (
 
 // hosts describes several hosts to a Planner: the places of the ranks, and the network between the hosts.
 type hosts struct {
-	ranks       [][]int     // of every host, rising
-	host, place []int       // by rank: its host, and where it stands in its ranks
-	between     *topo.Graph // of hosts
-	even        bool        // all links and cards of between are equal
-	most        int         // ranks of the largest host
-	rough       bool        // links inside some host differ
+	ranks       [][]int       // of every host, rising
+	host, place []int         // by rank: its host, and where it stands in its ranks
+	between     *topo.Graph   // of hosts
+	even        bool          // all links and cards of between are equal
+	most        int           // ranks of the largest host
+	inside      []*topo.Graph // of every host
+	first       []int         // by host: the first one with the same links inside
+	rough       bool          // links inside some host differ
 	ways        *topo.Ways
 	quickest    map[[2]int32]topo.Link // by hosts: between any of their ranks
 }
@@ -32,8 +34,11 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 	}
 	h.between = g.BetweenHosts(h.ranks)
 	h.even = h.between.IsEven()
-	h.rough = h.most > 1 &&
-		slices.ContainsFunc(h.ranks, func(ranks []int) bool { return !g.Among(ranks).IsUniform() })
+	for i, ranks := range h.ranks {
+		h.inside = append(h.inside, g.Among(ranks))
+		h.first = append(h.first, slices.IndexFunc(h.inside, func(in *topo.Graph) bool { return sameLinks(in, h.inside[i]) }))
+	}
+	h.rough = h.most > 1 && slices.ContainsFunc(h.inside, func(in *topo.Graph) bool { return !in.IsUniform() })
 	h.ways, h.quickest = ways, make(map[[2]int32]topo.Link)
 	for _, l := range g.Links { // the quickest, of equals that of the lowest ranks
 		a, b := h.host[l.A], h.host[l.B]
@@ -47,6 +52,14 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 		}
 	}
 	return h
+}
+
+// sameLinks reports whether two graphs differ in names only.
+func sameLinks(a, b *topo.Graph) bool {
+	samePort := func(p, q topo.Port) bool {
+		return p.GBytesPerSecond == q.GBytesPerSecond && slices.Equal(p.Ranks, q.Ranks)
+	}
+	return a.Ranks == b.Ranks && slices.Equal(a.Links, b.Links) && slices.EqualFunc(a.Ports, b.Ports, samePort)
 }
 
 // alone reports whether every host has one rank, so that algorithms between hosts are

@@ -74,7 +74,7 @@ func deviceSlots(n int, h *hosts, budget int64) (slots, bytes int) {
 	case h != nil:
 		n, bytes = h.most, pinned
 	}
-	links := 8 * max(int64(n-1), 1)
+	links := 4 * max(int64(n-1), 1)
 	return slots, min(max(int(budget/(links*int64(slots)))&^(grain-1), least), bytes)
 }
 

@@ -9,18 +9,24 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// The largest product of ranks and links for which trees are packed over single ranks without a request, and the
-// largest number of links per rank, one way, for which they are packed from every root, or for every part.
+// The largest products of ranks and links for which trees are packed over single ranks without a request: on devices,
+// and elsewhere. Trees of every root are packed up to directRanks; on devices, which lay out the plans of all roots
+// when they open, up to pack.MaxPartRanks, in one way only.
 const (
-	packedWork  = 1 << 12
+	packedWork  = 1 << 15
 	rootedLinks = 4
 )
 
-// packing is spanning trees whose rates fill the links, with the shares that follow:
-// by a linear program, within the limits on number, height and rate of the options.
+// lowTolerance is the part of the rate that lower trees may cost.
+const lowTolerance = 0.03
+
+// packing is spanning trees whose rates fill the links, with the shares that follow: by a linear program, within the
+// limits on number, height and rate of the options. On devices, where a chunk takes some time on each level of a tree,
+// there are also the lowest trees that reach nearly the same rate.
 func packing(q *query) ([]*Candidate, error) {
 	s, n, links := q.site, q.site.graph.Ranks, len(q.site.graph.Links)
 	rooted := q.kind.HasRoot() || q.kind.HasParts()
+	device := s.machine.Device
 	switch {
 	case s.hosts.alone() && !q.ordered():
 		return nil, reasonf("every host has one rank: its trees are those between hosts")
@@ -29,7 +35,8 @@ func packing(q *query) ([]*Candidate, error) {
 	case q.kind == plan.Barrier:
 		return nil, reasonf("a barrier carries no data")
 	case q.requests(q.algorithm):
-	case n*links > packedWork || rooted && (n > directRanks || links > rootedLinks*n):
+	case n*links > packedWork || rooted && n > pack.MaxPartRanks ||
+		rooted && !device && (n > directRanks || links > rootedLinks*n):
 		return nil, reasonf("not tried on %d ranks with %d links for the work that it takes: "+
 			"--algorithm packing does", n, links)
 	}
@@ -42,7 +49,22 @@ func packing(q *query) ([]*Candidate, error) {
 	case q.kind.HasRoot():
 		key = fmt.Sprintf("packing from %d", q.root)
 	}
-	f, err := q.packed(key, s.graph, from, s.options.pack())
+	list, err := q.packedTrees(key, from, s.options.pack())
+	if err != nil || !device || s.options.limited() || n < 3 || q.kind.HasRoot() && n > directRanks {
+		return list, err
+	}
+	more, err := q.packedTrees(key+", low", from, pack.Options{HeightTolerance: lowTolerance})
+	if err != nil {
+		return nil, err
+	}
+	low := more[len(more)-1]
+	low.Variant = variantLow
+	return append(list, low), nil
+}
+
+// packedTrees makes the candidates over the trees of a packing.
+func (q *query) packedTrees(key string, from int, o pack.Options) ([]*Candidate, error) {
+	f, err := q.packed(key, q.site.graph, from, o)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +82,7 @@ func (q *query) packed(key string, g *topo.Graph, root int, o pack.Options) (*Tr
 			return nil, err
 		}
 		f := &TreeSet{Trees: r.Trees, Rates: r.Rates, Note: r.Note}
-		if f.Note == "" && !q.site.options.limited() && r.Ratio < 0.99 {
+		if f.Note == "" && o.HeightTolerance == 0 && !q.site.options.limited() && r.Ratio < 0.99 {
 			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %s and %.1f %% of the bound",
 				numbers.Count(len(r.Trees), "tree"), 100*r.Ratio)
 		}

@@ -19,7 +19,7 @@ var (
 	// them, took 117 us for a Broadcast of 32 KiB in four chunks, and 30 in one.
 	hostChunks   = []plan.Chunks{{Max: 128 << 10, Min: 128 << 10}, {Max: 128 << 10}, {Max: 32 << 10}}
 	localChunks  = []plan.Chunks{{}}
-	deviceChunks = []plan.Chunks{{Min: 8 << 20}, {}, {Max: 512 << 10}, {Max: 256 << 10}, {Max: 128 << 10}}
+	deviceChunks = []plan.Chunks{{Min: 8 << 20}, {}, {Max: 1 << 20}, {Max: 512 << 10}, {Max: 256 << 10}, {Max: 128 << 10}}
 )
 
 // worthSmaller is the part of the time that smaller chunks must save: they take more of the processors, which others
@@ -120,7 +120,7 @@ func (x *Prices) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice,
 	}
 	order := slices.Clone(bids)
 	slices.SortStableFunc(order, func(a, b *bid) int { return cmp.Compare(a.least, b.least) })
-	best, near := math.Inf(1), 1+x.nearly(bytes)
+	best, near := math.Inf(1), 1+x.nearly()
 	for _, b := range order {
 		if b.least > best*near {
 			break
@@ -224,12 +224,12 @@ func (x *Prices) isLong(p *plan.Plan) bool {
 	return steps > x.maxSteps
 }
 
-// nearly is the relative difference within which prices are equal: between hosts they
-// rest on rougher measurements.
-func (x *Prices) nearly(bytes int64) float64 {
+// nearly is the relative difference within which prices are equal: between hosts they rest on rougher measurements,
+// and those of devices on round figures.
+func (x *Prices) nearly() float64 {
 	switch {
-	case x.site.machine.Device && bytes >= longPriced:
-		return 0.05
+	case x.site.machine.Device:
+		return 0.01
 	case x.site.hosts != nil:
 		return 0.02
 	}

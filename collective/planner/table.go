@@ -189,7 +189,7 @@ func (t *table) by(bytes int64) string {
 		return "rule (" + rule + ")"
 	}
 	if bytes >= longPriced {
-		near := 100 * t.finder.prices.nearly(bytes)
+		near := 100 * t.finder.prices.nearly()
 		return fmt.Sprintf("price, and within %g %% of the least by the fullest link", near)
 	}
 	return "price"
