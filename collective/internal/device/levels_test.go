@@ -168,6 +168,13 @@ func edgesOf(t *testing.T, p *plan.Plan, slots int) (layouts []*Layout, e edges)
 				st := &b.steps[i]
 				e.steps, e.ranks = append(e.steps, st), append(e.ranks, r)
 				if a := latest[st.track]; a != nil {
+					if copiesSent(&a.Fused, &st.Fused) {
+						if e.steps = e.steps[:len(e.steps)-1]; st.level != a.level {
+							t.Fatalf("%s: rank %d copies at level %d what it sends at level %d", p.Name, r, st.level, a.level)
+						}
+						e.ranks = e.ranks[:len(e.steps)]
+						continue
+					}
 					edge(a, st)
 					if a.Args[0].Step >= st.Args[0].Step {
 						t.Fatalf("%s: rank %d: steps of track %d change places", p.Name, r, st.track)
@@ -299,7 +306,7 @@ func touches(p *plan.Plan, l *Layout, st *step) (reads, writes []any) {
 			reads = append(reads, buffer(a.Buf, a.Part))
 		}
 	}
-	if st.Dst != plan.None {
+	if st.Dst != plan.None && !(len(reads) == 1 && reads[0] == buffer(st.Dst, st.DstPart)) { // in place it is there
 		writes = append(writes, buffer(st.Dst, st.DstPart))
 	}
 	for _, o := range st.outs {

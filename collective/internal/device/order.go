@@ -247,6 +247,13 @@ func (o *scheduler) ready(t *runner) bool {
 func (o *scheduler) advance(t *runner) {
 	s := t.steps[t.next]
 	t.next++
+	if k := t.next - 2; k >= 0 && copiesSent(&t.steps[k], &s) {
+		if t.rank == o.l.rank {
+			st := step{Fused: s, lane: o.lane, track: t.track, ins: []use{{link: -1}}}
+			o.steps, o.at = append(o.steps, st), append(o.at, t.latest)
+		}
+		return
+	}
 	groups := o.groups(t, &s)
 	n := node{}
 	if t.latest >= 0 {
@@ -293,6 +300,12 @@ func (o *scheduler) advance(t *runner) {
 	}
 	n.level++
 	o.nodes = append(o.nodes, n)
+}
+
+// copiesSent reports whether a step copies a buffer after one that only sends it: they are one launch, as neither needs
+// the other. Otherwise a rank would send its next chunk only after it has received those of the level of the copy.
+func copiesSent(before, s *plan.Fused) bool {
+	return before.IsBuffer() && before.Dst == plan.None && s.IsBuffer() && len(s.To) == 0
 }
 
 // setLevels raises the levels, which are the lowest ones so far: each to the one below the lowest of the steps that
