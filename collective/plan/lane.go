@@ -46,10 +46,6 @@ func (l *overTree) tracks() (tracks []Track, err error) {
 	if n == 1 {
 		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}, nil
 	}
-	acc := Tmp
-	if l.hosts == nil && l.kind.bothWays() {
-		acc = Out
-	}
 	l.collectAll()
 	below := l.down.Children()
 	for v := range n {
@@ -74,7 +70,7 @@ func (l *overTree) tracks() (tracks []Track, err error) {
 		}
 		for _, group := range l.groups[v] {
 			if v != top {
-				steps, sum := addSteps(v, froms(group), In, acc)
+				steps, sum := addSteps(v, froms(group), In, Tmp) // where it is part of one pass, and not stored
 				give = append(give, sendSum(steps, sum, l.up.Parent[v])...)
 			}
 		}
