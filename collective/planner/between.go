@@ -112,7 +112,17 @@ func (x *pair) packingBetween() (*TreeSet, error) {
 		root := h.host[q.root]
 		return q.packed(fmt.Sprintf("packing from host %d", root), h.between, root, o)
 	}
-	return q.packed("packing between hosts", h.between, pack.BothWays, o)
+	f, err := q.packed("packing between hosts", h.between, pack.BothWays, o)
+	if err != nil || !parts {
+		return f, err
+	}
+	all := &TreeSet{Note: f.Note}
+	for root := range n {
+		for i, t := range f.Trees {
+			all.Trees, all.Rates = append(all.Trees, t.Reroot(root)), append(all.Rates, f.weight(i))
+		}
+	}
+	return all, nil
 }
 
 // maxOfRoot returns the number of trees of the root that has the most.

@@ -139,6 +139,18 @@ func TestOptionsOfLoneRanks(t *testing.T) {
 	}
 }
 
+// Packed trees between hosts that have limits, and so are not those of a part, serve every part from its host.
+func TestLimitedPackingOfParts(t *testing.T) {
+	g, _ := topo.Machine("abilene")
+	for _, kind := range []plan.Kind{plan.AllGather, plan.ReduceScatter} {
+		p := plannerOf(t, g, Options{Algorithm: "packing", MaxTrees: 2})
+		c := choose(t, p, kind, -1, 64<<20).Chosen
+		if err := p.Site.Verify(c); err != nil || c.Candidate.Algorithm != "packing" || len(c.Plan.Lanes)%11 != 0 {
+			t.Errorf("%v: %s with %d lanes, %v", kind, c.Name(), len(c.Plan.Lanes), err)
+		}
+	}
+}
+
 // An algorithm, or options, without a plan for a collective are reported.
 func TestOffers(t *testing.T) {
 	g, _ := topo.Machine("dgx1v")
