@@ -23,10 +23,10 @@
 // every receiver that of its own reading. Ports count all of them. Steps that add to the value that the step before
 // stored are one pass with it, as package engine makes them: they take the time of their bytes, but StepUs only once.
 //
-// Where a host enqueues the steps of a device (EnqueueUs, CopiesUs), it does so chunk by chunk without waiting for any,
-// and no step begins before it was. Steps that continue with the value of the one before, or send it to one more rank,
-// are part of it. Sums that are not sent on share a launch, where their operands have come through the same number of
-// ranks.
+// Where a host enqueues the steps of a device (CallUs), it does so chunk by chunk without waiting for any, and no step
+// begins before it was. The steps of a rank that have one level, in all lanes, are one batch: a call of the driver for
+// all waits, one for all signals, and a launch for every 16 steps in between. A batch begins when all of its steps can.
+// The levels are those of package device: above the levels of the steps that a step waits for, and as late as possible.
 //
 // Between hosts a link may be a socket (SocketUs, SocketGBs): the step that sends gives the bytes to the kernel, which
 // takes SocketUs and the time of copying them, and continues; the step that receives takes the same again to read them.

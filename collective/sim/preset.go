@@ -24,8 +24,8 @@ const switchUs = 1.1
 // of GPUs: slots of slotBytes in device memory, which the receiving device reads over the link. They are round figures
 // of the order of data sheets and published measurements, not measured here: a step is a wait, a kernel, and a write,
 // which a stream works off in some microseconds, and the kernels run at the rate of an older GPU's memory: they read
-// every operand once, and write. Before, the host has enqueued it by three calls of the driver, at 2.5 us each, which
-// steps that only copy share with some others. They decide at which sizes few steps matter more than few bytes.
+// every operand once, and write. Before, the host has enqueued it by three calls of the driver, at 2.5 us each,
+// together with the other steps of its level. They decide at which sizes few steps matter more than few bytes.
 func Device(slots, slotBytes int) Machine {
 	return Machine{
 		Slots: slots, SlotBytes: slotBytes, MinChunk: deviceChunk,
