@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -60,6 +61,48 @@ func sameLinks(a, b *topo.Graph) bool {
 		return p.GBytesPerSecond == q.GBytesPerSecond && slices.Equal(p.Ranks, q.Ranks)
 	}
 	return a.Ranks == b.Ranks && slices.Equal(a.Links, b.Links) && slices.EqualFunc(a.Ports, b.Ports, samePort)
+}
+
+// standIn returns the rank at the place of root on the first host that can change places with root's, and the
+// numbering in which they do: by rank of the plans of that one, the rank of root's.
+func (h *hosts) standIn(g *topo.Graph, root int) (rank int, order []int) {
+	at := h.host[root]
+	for host := range h.ranks[:at] {
+		if len(h.ranks[host]) != len(h.ranks[at]) {
+			continue
+		}
+		order = numbers.Below(g.Ranks)
+		for i, r := range h.ranks[host] {
+			order[r], order[h.ranks[at][i]] = h.ranks[at][i], r
+		}
+		if sameLinks(g, renamed(g, order)) {
+			return h.ranks[host][h.place[root]], order
+		}
+	}
+	return root, nil
+}
+
+// renamed returns a canonical graph with other numbers for its ranks, its ports in the order of the canonical one if
+// they have the same ranks.
+func renamed(g *topo.Graph, order []int) *topo.Graph {
+	f := &topo.Graph{Ranks: g.Ranks, Links: slices.Clone(g.Links)}
+	for i, l := range f.Links {
+		f.Links[i].A, f.Links[i].B = order[l.A], order[l.B]
+	}
+	names := make(map[string]string)
+	for _, p := range g.Ports {
+		names[fmt.Sprint(p.Ranks)] = p.Name
+	}
+	for _, p := range g.Ports {
+		p.Ranks = slices.Clone(p.Ranks)
+		for i, r := range p.Ranks {
+			p.Ranks[i] = order[r]
+		}
+		slices.Sort(p.Ranks)
+		p.Name = names[fmt.Sprint(p.Ranks)]
+		f.Ports = append(f.Ports, p)
+	}
+	return f.Canonical()
 }
 
 // alone reports whether every host has one rank, so that algorithms between hosts are

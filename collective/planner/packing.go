@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/numbers"
@@ -9,9 +10,8 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// The largest products of ranks and links for which trees are packed over single ranks without a request: on devices,
-// and elsewhere. Trees of every root are packed up to directRanks; on devices, which lay out the plans of all roots
-// when they open, up to pack.MaxPartRanks, in one way only.
+// The largest product of ranks and links for which trees are packed over single ranks without a request, and elsewhere
+// than on devices the largest number of links per rank for which they are packed from every root, or for every part.
 const (
 	packedWork  = 1 << 15
 	rootedLinks = 4
@@ -41,19 +41,23 @@ func packing(q *query) ([]*Candidate, error) {
 			"--algorithm packing does", n, links)
 	}
 	from, key := packRoot(q.kind, q.root), "packing"
+	var order []int // in which the trees of another root are those of this one
 	switch {
 	case q.kind.HasParts() && (s.options.limited() || n == 1 || n > pack.MaxPartRanks):
 		from = pack.BothWays
 	case q.kind.HasParts():
 		key = "packing of parts"
 	case q.kind.HasRoot():
-		key = fmt.Sprintf("packing from %d", q.root)
+		if s.hosts != nil {
+			from, order = s.hosts.standIn(s.graph, q.root)
+		}
+		key = fmt.Sprintf("packing from %d", from)
 	}
-	list, err := q.packedTrees(key, from, s.options.pack())
-	if err != nil || !device || s.options.limited() || n < 3 || q.kind.HasRoot() && n > directRanks {
+	list, err := q.packedTrees(key, from, order, s.options.pack())
+	if err != nil || !device || s.options.limited() || n < 3 {
 		return list, err
 	}
-	more, err := q.packedTrees(key+", low", from, pack.Options{HeightTolerance: lowTolerance})
+	more, err := q.packedTrees(key+", low", from, order, pack.Options{HeightTolerance: lowTolerance})
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +66,17 @@ func packing(q *query) ([]*Candidate, error) {
 	return append(list, low), nil
 }
 
-// packedTrees makes the candidates over the trees of a packing.
-func (q *query) packedTrees(key string, from int, o pack.Options) ([]*Candidate, error) {
+// packedTrees makes the candidates over the trees of a packing, with other numbers for the ranks unless order is nil.
+func (q *query) packedTrees(key string, from int, order []int, o pack.Options) ([]*Candidate, error) {
 	f, err := q.packed(key, q.site.graph, from, o)
 	if err != nil {
 		return nil, err
+	}
+	if order != nil {
+		f = &TreeSet{Trees: slices.Clone(f.Trees), Rates: f.Rates, Note: f.Note}
+		for i, t := range f.Trees {
+			f.Trees[i] = t.Renamed(order)
+		}
 	}
 	if from == pack.EveryRoot { // whose search always ends so
 		f = &TreeSet{Trees: f.Trees, Rates: f.Rates}
