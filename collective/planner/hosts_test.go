@@ -195,7 +195,8 @@ func TestLeadersWithoutLinks(t *testing.T) {
 }
 
 // TestDeviceSlots: on every machine a chunk between devices may have 1 MiB, and the slots of no rank take more than
-// staging memory has, nor, except for kinds that join all pairs, too much of pinned memory between hosts.
+// staging memory has, nor, except for kinds that join all pairs, too much of pinned memory between hosts: 256 MiB, as
+// four DGX A100 need for the trees of all roots.
 func TestDeviceSlots(t *testing.T) {
 	names := []string{"dgxh100", "dgxh100-x2"}
 	if testutil.Thorough() {
@@ -229,7 +230,7 @@ func TestDeviceSlots(t *testing.T) {
 		fits := min(bytes, DefaultStagingBytes/slots/max(slices.Max(within), 1)) // as collective/internal/device makes it
 		pinned := slices.Max(between) * slots * fits
 		t.Logf("%s: %d slots of %d KiB, %d MiB pinned", name, slots, fits>>10, pinned>>20)
-		if fits < 1<<20 || pinned > 128<<20 {
+		if fits < 1<<20 || pinned > 256<<20 {
 			t.Errorf("%s: %d slots of %d bytes, and %d of pinned memory", name, slots, fits, pinned)
 		}
 	}
