@@ -26,14 +26,18 @@ func (w *network) shortestPaths(root int, weight float64, cost, delay []float64)
 	return t, w.treeDistances(root, t, delay)
 }
 
-// radius is the least height that a spanning tree can have.
+// radius is the least height that a spanning tree can have, or for every root that the tree of some root must have.
 func (w *network) radius(delay []float64) float64 {
-	least, free := math.Inf(1), make([]float64, len(w.taken))
+	least, most, free := math.Inf(1), 0.0, make([]float64, len(w.taken))
 	for v := range w.n {
 		if w.root < 0 || v == w.root {
 			_, depth := w.shortestPaths(v, 0, free, delay)
-			least = min(least, slices.Max(depth))
+			far := slices.Max(depth)
+			least, most = min(least, far), max(most, far)
 		}
+	}
+	if w.root == EveryRoot {
+		return most
 	}
 	return least
 }

@@ -70,12 +70,7 @@ func (p *packing) lowered(o Options) *packing {
 	}
 	delay, best := p.w.delays(o.HeightUs), p
 	least := p.total(p.rates()) * (1 - o.HeightTolerance) * (1 - same)
-	lo, free := 0.0, make([]float64, len(p.w.taken))
-	for root := range p.w.n {
-		_, depth := p.w.shortestPaths(root, 0, free, delay)
-		lo = max(lo, slices.Max(depth))
-	}
-	lower(lo, p.highest(delay), !o.HeightUs, func(height float64) (float64, bool) {
+	lower(p.w.radius(delay), p.highest(delay), !o.HeightUs, func(height float64) (float64, bool) {
 		b := p.bounded(delay, height, o.Seed)
 		if b.total(b.rates()) < least {
 			return 0, false
