@@ -55,12 +55,17 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 	return h
 }
 
-// sameLinks reports whether two graphs differ in names only.
+// sameLinks reports whether two canonical graphs differ in the names and the order of ports only.
 func sameLinks(a, b *topo.Graph) bool {
+	byRanks := func(g *topo.Graph) []topo.Port {
+		return slices.SortedFunc(slices.Values(g.Ports), func(p, q topo.Port) int {
+			return cmp.Or(slices.Compare(p.Ranks, q.Ranks), cmp.Compare(p.GBytesPerSecond, q.GBytesPerSecond))
+		})
+	}
 	samePort := func(p, q topo.Port) bool {
 		return p.GBytesPerSecond == q.GBytesPerSecond && slices.Equal(p.Ranks, q.Ranks)
 	}
-	return a.Ranks == b.Ranks && slices.Equal(a.Links, b.Links) && slices.EqualFunc(a.Ports, b.Ports, samePort)
+	return a.Ranks == b.Ranks && slices.Equal(a.Links, b.Links) && slices.EqualFunc(byRanks(a), byRanks(b), samePort)
 }
 
 // standIn returns the rank at the place of root on the first host that can change places with root's, and the
@@ -82,25 +87,17 @@ func (h *hosts) standIn(g *topo.Graph, root int) (rank int, order []int) {
 	return root, nil
 }
 
-// renamed returns a canonical graph with other numbers for its ranks, its ports in the order of the canonical one if
-// they have the same ranks.
+// renamed returns a graph with every rank r called order[r], in canonical form.
 func renamed(g *topo.Graph, order []int) *topo.Graph {
-	f := &topo.Graph{Ranks: g.Ranks, Links: slices.Clone(g.Links)}
+	f := &topo.Graph{Ranks: g.Ranks, Links: slices.Clone(g.Links), Ports: slices.Clone(g.Ports)}
 	for i, l := range f.Links {
 		f.Links[i].A, f.Links[i].B = order[l.A], order[l.B]
 	}
-	names := make(map[string]string)
-	for _, p := range g.Ports {
-		names[fmt.Sprint(p.Ranks)] = p.Name
-	}
-	for _, p := range g.Ports {
-		p.Ranks = slices.Clone(p.Ranks)
-		for i, r := range p.Ranks {
-			p.Ranks[i] = order[r]
+	for i, p := range f.Ports {
+		f.Ports[i].Ranks = nil
+		for _, r := range p.Ranks {
+			f.Ports[i].Ranks = append(f.Ports[i].Ranks, order[r])
 		}
-		slices.Sort(p.Ranks)
-		p.Name = names[fmt.Sprint(p.Ranks)]
-		f.Ports = append(f.Ports, p)
 	}
 	return f.Canonical()
 }
