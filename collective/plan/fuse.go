@@ -38,6 +38,12 @@ func (a Operand) is(b Buf, part int) bool { return !a.Received() && a.Buf == b &
 // IsBuffer reports whether the value of s is the chunk of one buffer.
 func (s *Fused) IsBuffer() bool { return len(s.Args) == 1 && !s.Args[0].Received() }
 
+// CopiesAfter reports whether s copies a buffer and sends nothing, after a step that only sends a buffer: neither needs
+// the other.
+func (s *Fused) CopiesAfter(before *Fused) bool {
+	return before.IsBuffer() && before.Dst == None && s.IsBuffer() && len(s.To) == 0
+}
+
 // Names reports whether s reads or writes buffer b.
 func (s *Fused) Names(b Buf) bool {
 	return s.Dst == b || slices.ContainsFunc(s.Args, func(a Operand) bool { return !a.Received() && a.Buf == b })

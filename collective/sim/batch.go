@@ -25,7 +25,7 @@ func joined(fused []plan.Fused, n int) map[int]bool {
 	}
 	for i := range fused {
 		f := &fused[i]
-		if i > 0 && fused[i-1].IsBuffer() && fused[i-1].Dst == plan.None && f.IsBuffer() && len(f.To) == 0 {
+		if i > 0 && f.CopiesAfter(&fused[i-1]) {
 			continue
 		}
 		first := f.Args[0].Step
@@ -72,82 +72,61 @@ func (pr *program) enqueue(tracks []int32, callUs float64) {
 	}
 }
 
-// leveled is a step, with those that join it, on its way to a level.
-type leveled struct {
-	steps  []step
-	level  int
-	before []int // the steps that it waits for
-}
-
-// setLevels gives every step of a lane, whose tracks begin with first, a level above those of the steps that it waits
-// for: the one before it in its track, and those that send what it receives. It is the highest that raises no other.
+// setLevels gives the steps of a lane, whose tracks begin with first, their levels: each waits for the one before it in
+// its track, and for those that send what it receives.
 func (pr *program) setLevels(first int32) {
 	tracks := pr.tracks[first:]
 	next := make([]int, len(tracks)) // steps
 	last := make([]int, len(tracks)) // 1 + the latest of all
-	sent := make(map[int32][]int)    // by FIFO: who sent the chunks on it
-	var all []leveled
+	sent := make(map[int32][]int)    // by FIFO: the senders of the chunks on it
+	var all [][]step                 // each with those that join it
+	var before [][]int
 	for moved := true; moved; {
 		moved = false
 		for i := range tracks {
 			for next[i] < len(tracks[i].steps) {
-				l, ready := takeLevel(tracks[i].steps[next[i]:], sent)
+				steps, senders, ready := takeStep(tracks[i].steps[next[i]:], sent)
 				if !ready {
 					break
 				}
 				if last[i] > 0 {
-					l.before = append(l.before, last[i]-1)
+					senders = append(senders, last[i]-1)
 				}
-				for _, k := range l.before {
-					l.level = max(l.level, all[k].level)
-				}
-				l.level++
-				for k := range l.steps {
-					if out := l.steps[k].out; out >= 0 {
+				for k := range steps {
+					if out := steps[k].out; out >= 0 {
 						sent[out] = append(sent[out], len(all))
 					}
 				}
-				all = append(all, l)
-				next[i], last[i], moved = next[i]+len(l.steps), len(all), true
+				all, before = append(all, steps), append(before, senders)
+				next[i], last[i], moved = next[i]+len(steps), len(all), true
 			}
 		}
 	}
-	latest := make([]int, len(all)) // 0: no step waits for it
-	for k := len(all) - 1; k >= 0; k-- {
-		l := &all[k]
-		if latest[k] > 0 {
-			l.level = latest[k]
-		}
-		for _, b := range l.before {
-			if latest[b] == 0 || latest[b] >= l.level {
-				latest[b] = l.level - 1
-			}
-		}
-		for i := range l.steps {
-			l.steps[i].level = l.level
+	for i, level := range plan.Levels(before) {
+		for k := range all[i] {
+			all[i][k].level = level
 		}
 	}
 }
 
-// takeLevel returns the first of some steps of a track with those that join it, unless a chunk that they receive was
-// not sent yet.
-func takeLevel(steps []step, sent map[int32][]int) (l leveled, ready bool) {
-	taken := make(map[int32]int)
+// takeStep returns the first of some steps of a track with those that join it, and the senders of what they receive,
+// unless a chunk was not sent yet.
+func takeStep(steps []step, sent map[int32][]int) (taken []step, senders []int, ready bool) {
+	received := make(map[int32]int) // by FIFO
 	n := 0
 	for ; n < len(steps) && (n == 0 || steps[n].joins); n++ {
 		if in := steps[n].in; in >= 0 {
-			if taken[in] == len(sent[in]) {
-				return l, false
+			if received[in] == len(sent[in]) {
+				return nil, nil, false
 			}
-			l.before = append(l.before, sent[in][taken[in]])
-			taken[in]++
+			senders = append(senders, sent[in][received[in]])
+			received[in]++
 		}
 	}
-	for in, k := range taken {
+	for in, k := range received {
 		sent[in] = sent[in][k:]
 	}
-	l.steps = steps[:n]
-	return l, true
+	return steps[:n], senders, true
 }
 
 // fills reports whether the step that track s of o can take is the last of its batch for the chunk, so that all begin.

@@ -168,7 +168,7 @@ func edgesOf(t *testing.T, p *plan.Plan, slots int) (layouts []*Layout, e edges)
 				st := &b.steps[i]
 				e.steps, e.ranks = append(e.steps, st), append(e.ranks, r)
 				if a := latest[st.track]; a != nil {
-					if copiesSent(&a.Fused, &st.Fused) {
+					if st.CopiesAfter(&a.Fused) {
 						if e.steps = e.steps[:len(e.steps)-1]; st.level != a.level {
 							t.Fatalf("%s: rank %d copies at level %d what it sends at level %d", p.Name, r, st.level, a.level)
 						}

@@ -90,12 +90,6 @@ type fifo struct {
 	readers [][]int // the nodes of those that were there, by slot filled
 }
 
-// node is a step of any rank in the order of a lane.
-type node struct {
-	level  int
-	before []int // the nodes that it waits for
-}
-
 // scheduler finds the order of one lane.
 type scheduler struct {
 	l     *Layout
@@ -103,9 +97,11 @@ type scheduler struct {
 	of    func(plan.Link) transport.Link
 	lane  int
 	own   *lane
-	nodes []node // each behind all that it waits for
 	steps []step // of the rank
 	at    []int  // their nodes
+
+	// The nodes are the steps of all ranks, each behind all that it waits for: the nodes of its list.
+	before [][]int
 }
 
 // schedule orders the steps of a plan.
@@ -247,7 +243,9 @@ func (o *scheduler) ready(t *runner) bool {
 func (o *scheduler) advance(t *runner) {
 	s := t.steps[t.next]
 	t.next++
-	if k := t.next - 2; k >= 0 && copiesSent(&t.steps[k], &s) {
+	// A copy of what was sent is in the same launch. One level above, a rank would send its next chunk only after it has
+	// received those of the level of the copy.
+	if k := t.next - 2; k >= 0 && s.CopiesAfter(&t.steps[k]) {
 		if t.rank == o.l.rank {
 			st := step{Fused: s, lane: o.lane, track: t.track, ins: []use{{link: -1}}}
 			o.steps, o.at = append(o.steps, st), append(o.at, t.latest)
@@ -255,17 +253,17 @@ func (o *scheduler) advance(t *runner) {
 		return
 	}
 	groups := o.groups(t, &s)
-	n := node{}
+	var before []int
 	if t.latest >= 0 {
-		n.before = append(n.before, t.latest)
+		before = append(before, t.latest)
 	}
-	t.latest = len(o.nodes)
+	t.latest = len(o.before)
 	st := step{Fused: s, lane: o.lane, track: t.track}
 	for _, a := range s.Args {
 		u := use{link: -1}
 		if a.Received() {
 			ln := o.fifo(a.From, int32(t.rank))
-			n.before = append(n.before, ln.senders[0])
+			before = append(before, ln.senders[0])
 			u, ln.waiting, ln.senders = ln.waiting[0], ln.waiting[1:], ln.senders[1:]
 			lender := o.fifos[o.l.links[u.lender].Link]
 			lender.unread[u.lenderN]--
@@ -275,8 +273,8 @@ func (o *scheduler) advance(t *runner) {
 	}
 	for _, g := range groups {
 		first := g[0]
-		if before := int(first.written) - o.l.Slots; before >= 0 {
-			n.before = append(n.before, first.readers[before]...)
+		if again := int(first.written) - o.l.Slots; again >= 0 {
+			before = append(before, first.readers[again]...)
 		}
 		seen := o.l.links[first.link].seen
 		seen[t.rank] = true
@@ -295,36 +293,13 @@ func (o *scheduler) advance(t *runner) {
 	if t.rank == o.l.rank {
 		o.steps, o.at = append(o.steps, st), append(o.at, t.latest)
 	}
-	for _, k := range n.before {
-		n.level = max(n.level, o.nodes[k].level)
-	}
-	n.level++
-	o.nodes = append(o.nodes, n)
+	o.before = append(o.before, before)
 }
 
-// copiesSent reports whether a step copies a buffer after one that only sends it: they are one launch, as neither needs
-// the other. Otherwise a rank would send its next chunk only after it has received those of the level of the copy.
-func copiesSent(before, s *plan.Fused) bool {
-	return before.IsBuffer() && before.Dst == plan.None && s.IsBuffer() && len(s.To) == 0
-}
-
-// setLevels raises the levels, which are the lowest ones so far: each to the one below the lowest of the steps that
-// wait for it, if there are any. So a payload is sent one level before it is read, if that can be. One that lies in its
-// slot for as many levels as there are slots would stop its sender, and with it all steps that share its batches.
+// setLevels gives the steps of the rank their levels.
 func (o *scheduler) setLevels() {
-	most := make([]int, len(o.nodes)) // 0: no step waits for it
-	for i, n := range slices.Backward(o.nodes) {
-		if most[i] > 0 {
-			n.level = most[i]
-		}
-		for _, k := range n.before {
-			if most[k] == 0 || most[k] >= n.level {
-				most[k] = n.level - 1
-			}
-		}
-		o.nodes[i].level = n.level
-	}
+	levels := plan.Levels(o.before)
 	for i, k := range o.at {
-		o.steps[i].level = o.nodes[k].level
+		o.steps[i].level = levels[k]
 	}
 }
