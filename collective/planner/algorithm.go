@@ -35,8 +35,8 @@ var algorithms = []algorithm{
 	{name: "double-binary", variants: ofTrees, linksPay: doubleBinaryPays, candidates: doubleBinary},
 	{name: "multi", variants: ofTrees, linksPay: multiPays, candidates: multi},
 	{name: "packing", variants: append(slices.Clone(ofTrees), variantLow), candidates: packing},
-	{name: "kl", variants: ofTrees, maxRanks: PairRanks, candidates: kl},
-	{name: "exact", variants: ofTrees, maxRanks: jointRanks, candidates: exact},
+	{name: "kl", variants: ofOwnTrees, maxRanks: PairRanks, candidates: kl},
+	{name: "exact", variants: ofOwnTrees, maxRanks: jointRanks, candidates: exact},
 	{name: "ring", variants: ofTrees, maxRanks: directRanks, candidates: ring},
 	{name: "chain", variants: ofTrees, linksPay: chainPays, candidates: chain},
 }
@@ -129,12 +129,14 @@ const (
 	variantAll    = "all"    // all trees, each with a share
 	variantSingle = "single" // one track on each rank
 	variantSplit  = "split"  // sending and receiving side by side
+	variantOwn    = "own"    // the root's own tree, which carries all of a message
 	variantLow    = "low"    // all trees, each with a share, of the least height at nearly the same rate
 )
 
 var (
-	ofTrees  = []string{variantOne, variantAll}
-	ofSlices = []string{variantSingle, variantSplit, variantOne, variantAll}
+	ofTrees    = []string{variantOne, variantAll}
+	ofOwnTrees = []string{variantOne, variantAll, variantOwn}
+	ofSlices   = []string{variantSingle, variantSplit, variantOne, variantAll}
 )
 
 // reason is the reason why an algorithm has no candidate.

@@ -119,7 +119,7 @@ func (c *Candidate) quickest(bytes float64) int {
 // together (water filling).
 func (c *Candidate) share(bytes float64) []float64 {
 	shares := make([]float64, len(c.Channels))
-	if c.Variant == variantOne || len(shares) == 1 {
+	if c.Variant == variantOne || c.Variant == variantOwn || len(shares) == 1 {
 		if c.Channels[0].Ring != nil {
 			bytes = minPriced // whose links are open
 		}

@@ -12,8 +12,8 @@ import (
 func exact(q *query) ([]*Candidate, error) {
 	list, err := ofOwnRoots(exactTrees)(q)
 	all := q.algorithm + ":" + variantAll
-	if len(list) > 1 && list[0].own && !slices.Contains(q.site.requested, all) {
-		list = list[:1]
+	if err == nil && list[0].own && !slices.Contains(q.site.requested, all) {
+		list = slices.DeleteFunc(list, func(c *Candidate) bool { return c.Variant == variantAll })
 	}
 	return list, err
 }

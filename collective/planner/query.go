@@ -127,15 +127,20 @@ func ofRoots(trees rootedTrees) func(q *query) ([]*Candidate, error) {
 	}
 }
 
-// ofOwnRoots is ofRoots for trees that are good for their roots: on request a collective with a root that runs over one
-// tree takes its root's own. Without one, it takes the quickest, which is often another's.
+// ofOwnRoots is ofRoots for trees that are good for their roots: the own tree of a collective's root is a candidate
+// besides the quickest one, which is often another's. On request it is the one tree that runs alone.
 func ofOwnRoots(trees rootedTrees) func(q *query) ([]*Candidate, error) {
 	return func(q *query) ([]*Candidate, error) {
 		list, err := ofRoots(trees)(q)
-		for _, c := range list {
-			c.own = q.kind.HasRoot() && q.requests(q.algorithm) && len(c.Channels) == q.site.graph.Ranks
+		if err != nil || !q.kind.HasRoot() || len(list[0].Channels) != q.site.graph.Ranks {
+			return list, err
 		}
-		return list, err
+		own := *list[0]
+		own.own, own.Variant = true, variantOwn
+		for _, c := range list {
+			c.own = q.requests(q.algorithm)
+		}
+		return append(list, &own), nil
 	}
 }
 
