@@ -103,11 +103,7 @@ func TestDefaultIsBest(t *testing.T) {
 		if !slices.Contains(names, m.graph.Name) {
 			continue
 		}
-		sizes := []int64{64 << 10, 256 << 20}
-		if m.graph.Hosts != nil {
-			sizes = sizes[1:] // for small ones not all algorithms are tried
-		}
-		for _, r := range compareBest(t, m, sizes) {
+		for _, r := range compareBest(t, m, []int64{64 << 10, 256 << 20}) {
 			if r.overBest() > 1.02 || r.bytes >= 256<<20 && r.overBound() > 1.2 {
 				t.Errorf("%s, %v of %s: %s takes %.0f us, %s %.0f us, the bound %.0f us", m.graph.Name, r.kind,
 					numbers.Bytes(r.bytes), r.plan, r.us, r.other, r.otherUs, r.boundUs)

@@ -6,14 +6,19 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// star has every rank send all to one rank, which hands the result out: a parameter server.
+// star has every rank send all to one rank, which hands the result out: a parameter server. A collective of parts has
+// a star for every part, on devices with paths where links are missing.
 func star(q *query) ([]*Candidate, error) {
 	s := q.site
 	switch {
 	case q.ordered() && s.hosts != nil && !s.hosts.alone():
 		return nil, unordered()
+	case q.kind.HasParts() && complete(s.graph):
+		return nil, reasonf("where all ranks have links to each other: see direct")
+	case q.kind.HasParts() && !s.machine.Device && !q.requests(q.algorithm):
+		return nil, reasonf("not tried for the links that it takes: --algorithm star does")
 	case q.kind.HasParts():
-		return nil, reasonf("for allreduce, reduce, broadcast and barrier")
+		return ofRoots(stars)(q)
 	case s.hosts.alone() && q.kind.HasRoot():
 		return nil, reasonf("every host has one rank: see hierarchical")
 	}
