@@ -42,3 +42,25 @@ func TestCrossed(t *testing.T) {
 		t.Errorf("crossed %v, want %v", got, want)
 	}
 }
+
+// The rows of flows are the links that are narrower than all their ports, and then the ports.
+func TestFlows(t *testing.T) {
+	g := valid() // links 0-1 and 2-3 of 20, 0-2 of 1.25; a card of 1.25 for {2,3}
+	g.Links[2].PortCost = 1.5
+	f := g.Flows(true)
+	if got, want := fmt.Sprint(f.Rows, f.Caps), "[{0 -1 false} {0 -1 true} {1 -1 false} {1 -1 true} {-1 0 false} "+
+		"{-1 0 true}] [20 20 20 20 1.25 1.25]"; got != want {
+		t.Errorf("directed: rows %v, want %v", got, want)
+	}
+	if got, want := fmt.Sprint(f.Takes), "[[{0 1}] [{1 1}] [{2 1}] [{3 1}] [{5 1.5}] [{4 1.5}]]"; got != want {
+		t.Errorf("directed: arcs take %v, want %v", got, want)
+	}
+	if got, want := fmt.Sprint(f.Near), "[[{1 0} {2 4}] [{0 1}] [{0 5} {3 2}] [{2 3}]]"; got != want {
+		t.Errorf("arcs %v, want %v", got, want)
+	}
+	f = g.Flows(false)
+	want := "[[{0 1}] [{0 1}] [{1 1}] [{1 1}] [{2 1.5}] [{2 1.5}]] [20 20 1.25]"
+	if got := fmt.Sprint(f.Takes, f.Caps); got != want {
+		t.Errorf("both ways: %v, want %v", got, want)
+	}
+}

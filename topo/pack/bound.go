@@ -38,9 +38,8 @@ type Bound struct {
 
 // Price is the cost of 1 GB/s of a link or a port in the proof of a Bound.
 type Price struct {
-	Link, Port int  // index in the graph; -1 for the other kind
-	Reverse    bool // one way only: the direction from the link's B to its A, or into the port
-	Price      float64
+	topo.Row
+	Price float64
 }
 
 // same is the relative difference within which two rates are the same.
@@ -90,8 +89,7 @@ func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
 		if y <= smallPrice {
 			continue
 		}
-		l := w.labels[r]
-		l.Price = y
+		l := Price{w.Rows[r], y}
 		b.Prices = append(b.Prices, l)
 		switch {
 		case l.Link >= 0 && l.Link != link:
@@ -114,7 +112,7 @@ const maxSides = 128
 // prices are a mixture of the partitions that come up. So without ports one of
 // them proves as much as the prices do, or more.
 func (w *network) candidates(price []float64) [][][]int {
-	cost := make([]float64, len(w.taken))
+	cost := make([]float64, len(w.Takes))
 	w.costs(price, cost)
 	for a := 0; a < len(cost); a += 2 {
 		both := max(cost[a], cost[a+1])
@@ -172,28 +170,24 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 			part[v] = i
 		}
 	}
-	price = make([]float64, len(w.caps))
-	m := newMaster(w.caps, work)
+	price = make([]float64, len(w.Caps))
+	m := newMaster(w.Caps, work)
 	for l, link := range w.g.Links {
 		if part[link.A] == part[link.B] {
 			continue
 		}
 		for _, a := range []int{2 * l, 2*l + 1} {
-			switch rows := w.taken[a]; {
+			switch takes := w.Takes[a]; {
 			case w.root < 0 && a&1 == 1:
 			case w.root >= 0 && len(parts) == 2 && part[w.parent(int32(a))] != part[w.root]:
-			case len(rows) == 1 && w.labels[rows[0]].Link >= 0: // no port: all of the link can pass
-				price[rows[0]] = 1
+			case len(takes) == 1 && w.Rows[takes[0].Row].Link >= 0: // no port: all of the link can pass
+				price[takes[0].Row] = 1
 			default:
-				c := &column{rows: rows}
-				for _, r := range rows {
-					c.load = append(c.load, w.load(int32(a), r))
-				}
-				m.add(c)
+				m.add(newColumn(takes))
 			}
 		}
 	}
-	m.solve(20 * len(w.caps))
+	m.solve(20 * len(w.Caps))
 	for _, s := range m.outside {
 		price[^s.variable] = max(0, -s.gain)
 	}
@@ -217,9 +211,9 @@ func (b Bound) Check(g *topo.Graph) error {
 	if err != nil {
 		return err
 	}
-	price := make([]float64, len(w.caps))
+	price := make([]float64, len(w.Caps))
 	for _, p := range b.Prices {
-		r := slices.Index(w.labels, Price{Link: p.Link, Port: p.Port, Reverse: p.Reverse})
+		r := slices.Index(w.Rows, p.Row)
 		if r < 0 || !(p.Price >= 0) {
 			return fmt.Errorf("pack: a proof with a price of %v on link %d, port %d: the graph has no such row, or the price "+
 				"is below zero", p.Price, p.Link, p.Port)
@@ -229,7 +223,7 @@ func (b Bound) Check(g *topo.Graph) error {
 	if worth := w.worth(price); math.Abs(worth-b.Rate) > same*b.Rate {
 		return fmt.Errorf("pack: the prices are worth %v GB/s, not the bound %v", worth, b.Rate)
 	}
-	cost := make([]float64, len(w.taken))
+	cost := make([]float64, len(w.Takes))
 	w.costs(price, cost)
 	least, ways := 0.0, w.ways()
 	for _, v := range ways {

@@ -34,9 +34,9 @@ func (w *network) search(start int, give func(from float64, a int32) float64) ar
 			}
 		}
 		done[u] = true
-		for _, e := range w.near[u] {
-			if l := give(label[u], e.id); !done[e.to] && l < label[e.to] {
-				label[e.to], t[e.to] = l, e.id
+		for _, e := range w.Near[u] {
+			if l := give(label[u], e.ID); !done[e.To] && l < label[e.To] {
+				label[e.To], t[e.To] = l, e.ID
 			}
 		}
 	}
@@ -55,10 +55,10 @@ type edge struct {
 // by the algorithm of Chu and Liu, and of Edmonds.
 func (w *network) edmonds(cost []float64) arcs {
 	list := make([]edge, 0, len(cost))
-	for u, near := range w.near {
+	for u, near := range w.Near {
 		for _, e := range near {
-			if e.to != w.root {
-				list = append(list, edge{u, e.to, cost[e.id], e.id})
+			if e.To != w.root {
+				list = append(list, edge{u, e.To, cost[e.ID], e.ID})
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func (c *chooser) of(trees []int) *selection {
 // something, the ones with the largest gain and the most room first. It adds
 // trees to the pool.
 func (c *chooser) candidates(s *selection, most int) []int {
-	price := make([]float64, len(c.w.caps))
+	price := make([]float64, len(c.w.Caps))
 	s.m.prices(price)
 	left := slices.Clone(c.caps)
 	for r, l := range loads(s.m.solution(), s.m.cols, len(left)) {
@@ -88,7 +88,7 @@ func (c *chooser) candidates(s *selection, most int) []int {
 			continue
 		}
 		// Room that is left counts most: nothing needs to give way.
-		score := g * (col.width(left) + float64(0.1*col.width(c.w.caps)))
+		score := g * (col.width(left) + float64(0.1*col.width(c.w.Caps)))
 		list = append(list, candidate{k, score})
 	}
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
@@ -102,7 +102,7 @@ func (c *chooser) candidates(s *selection, most int) []int {
 // grow adds to the pool two cheapest trees under the prices, and the widest tree in the rates left in the rows; with
 // ports one that is wide.
 func (c *chooser) grow(price, left []float64) {
-	cost := make([]float64, len(c.w.taken))
+	cost := make([]float64, len(c.w.Takes))
 	c.w.costs(price, cost)
 	for range 2 {
 		for l := range len(cost) / 2 { // decides between equals
@@ -120,8 +120,8 @@ func (c *chooser) grow(price, left []float64) {
 		}
 		return
 	}
-	for a, rows := range c.w.taken {
-		cost[a] = -left[rows[0]]
+	for a, takes := range c.w.Takes {
+		cost[a] = -left[takes[0].Row]
 	}
 	c.admit(c.w.prim(max(0, c.w.root), cost))
 }
@@ -150,7 +150,7 @@ func (c *chooser) solution(s *selection) found {
 func (c *chooser) choose(most int, bound float64) *selection {
 	done := bound * (1 - same)
 	best := c.swap(c.fill(c.of(nil), most), most, done)
-	again := max(1, min(maxAgain, 5*most, 1_000_000/(c.w.n*len(c.w.taken))))
+	again := max(1, min(maxAgain, 5*most, 1_000_000/(c.w.n*len(c.w.Takes))))
 	for i := 0; i < again && best.value < bound*enough; i++ {
 		start := c.thin(best.key())
 		if i%2 == 1 {
@@ -158,7 +158,7 @@ func (c *chooser) choose(most int, bound float64) *selection {
 		}
 		c.perturb()
 		s := c.swap(c.fill(c.of(start), most), most, math.Inf(1))
-		c.caps = c.w.caps
+		c.caps = c.w.Caps
 		s = c.swap(c.of(s.key()), most, done)
 		if s.value >= best.value*(1-same) { // an equal one too: it may lead on
 			best = s
@@ -169,7 +169,7 @@ func (c *chooser) choose(most int, bound float64) *selection {
 
 // perturb puts noise on the capacities.
 func (c *chooser) perturb() {
-	c.caps = slices.Clone(c.w.caps)
+	c.caps = slices.Clone(c.w.Caps)
 	for r := range c.caps {
 		c.caps[r] *= 1 + float64(noise*c.random.Float64())
 	}
@@ -195,7 +195,7 @@ func (c *chooser) fill(s *selection, most int) *selection {
 
 // best returns the best selection of s and one tree more, or than where none is better by the margin.
 func (c *chooser) best(s, than *selection, margin float64) *selection {
-	for _, k := range c.candidates(s, max(2, min(maxTried, 50_000/len(c.w.caps)))) { // fewer where a try takes long
+	for _, k := range c.candidates(s, max(2, min(maxTried, 50_000/len(c.w.Caps)))) { // fewer where a try takes long
 		if next := c.with(s, k); next.value > than.value*(1+margin) {
 			than = next
 		}

@@ -43,12 +43,12 @@ const (
 )
 
 func newPacking(w *network) *packing {
-	p := &packing{w: w, ways: w.ways(), pool: newPool(w), caps: w.caps, bound: math.Inf(1),
+	p := &packing{w: w, ways: w.ways(), pool: newPool(w), caps: w.Caps, bound: math.Inf(1),
 		left: work / 8}
 	if w.root == EveryRoot {
-		p.caps = append(slices.Clone(w.caps), make([]float64, w.n)...)
+		p.caps = append(slices.Clone(w.Caps), make([]float64, w.n)...)
 	}
-	p.proof = make([]float64, len(w.caps))
+	p.proof = make([]float64, len(w.Caps))
 	p.m = newMaster(p.caps, work)
 	return p
 }
@@ -110,7 +110,7 @@ func (p *packing) try(price, cost []float64) (trees []arcs) {
 
 // effort is an estimate of the steps to find a cheapest tree.
 func (w *network) effort() float64 {
-	arcs, n := float64(len(w.taken)), float64(w.n)
+	arcs, n := float64(len(w.Takes)), float64(w.n)
 	if w.root < 0 {
 		return arcs + float64(n*n)
 	}
@@ -122,7 +122,7 @@ func (w *network) effort() float64 {
 // too: the one to fall back on where the program takes too long.
 func (p *packing) seed(trees int) {
 	price := make([]float64, len(p.caps))
-	cost := make([]float64, len(p.w.taken))
+	cost := make([]float64, len(p.w.Takes))
 	for r, c := range p.caps {
 		price[r] = 1 / c
 	}
@@ -191,7 +191,7 @@ func (p *packing) run() {
 	}
 	price := make([]float64, len(p.caps))
 	mixed := make([]float64, len(p.caps))
-	cost := make([]float64, len(p.w.taken))
+	cost := make([]float64, len(p.w.Takes))
 	trees := float64(len(p.pool.trees))
 	if float64(len(p.caps))*trees*trees/2 > p.m.limit {
 		return // a pivot for every tree, with as many tight rows as trees: it would not come to an end

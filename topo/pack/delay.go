@@ -28,7 +28,7 @@ func (w *network) shortestPaths(root int, weight float64, cost, delay []float64)
 
 // radius is the least height that a spanning tree can have, or for every root that the tree of some root must have.
 func (w *network) radius(delay []float64) float64 {
-	least, most, free := math.Inf(1), 0.0, make([]float64, len(w.taken))
+	least, most, free := math.Inf(1), 0.0, make([]float64, len(w.Takes))
 	for v := range w.n {
 		if w.root < 0 || v == w.root {
 			_, depth := w.shortestPaths(v, 0, free, delay)

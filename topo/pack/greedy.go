@@ -56,7 +56,7 @@ func newGreedy(w *network, delay []float64, height, least, quantum float64, seed
 
 // trees runs the search and adds the trees to the pool. Equal trees are one, with the sum of the rates.
 func (g *greedy) trees(p *pool) found {
-	g.left = slices.Clone(g.w.caps)
+	g.left = slices.Clone(g.w.Caps)
 	f := found{pool: p}
 	for range maxGreedy {
 		t, ok := g.next()
@@ -111,16 +111,16 @@ type partial struct {
 
 func (g *greedy) grow(start int) (arcs, bool) {
 	n := g.w.n
-	g.effort -= float64(n * len(g.w.taken))
+	g.effort -= float64(n * len(g.w.Takes))
 	s := &partial{t: make(arcs, n), ranks: []int{start}, inside: make([]bool, n),
-		dist: topo.Matrix{N: n, V: make([]float64, n*n)}, far: make([]float64, n), load: make([]float64, len(g.w.caps))}
+		dist: topo.Matrix{N: n, V: make([]float64, n*n)}, far: make([]float64, n), load: make([]float64, len(g.w.Caps))}
 	s.inside[start], s.t[start] = true, -1
 	for len(s.ranks) < n {
 		u, e, ok := g.extension(s)
 		if !ok {
 			return nil, false
 		}
-		s.add(g.w, u, e, g.delay[e.id/2])
+		s.add(g.w, u, e, g.delay[e.ID/2])
 	}
 	_, height := g.w.center(s.t, g.delay)
 	return s.t, height <= g.height*(1+same)
@@ -129,22 +129,22 @@ func (g *greedy) grow(start int) (arcs, bool) {
 // extension is S4 to S10: of the links that may be added it returns a widest
 // one, of these one that keeps the largest distance least, of these the one
 // with the lowest number. That is the link which the text chooses one by one.
-func (g *greedy) extension(s *partial) (from int, best arc, ok bool) {
+func (g *greedy) extension(s *partial) (from int, best topo.Arc, ok bool) {
 	width, dist := 0.0, 0.0
 	for _, u := range s.ranks {
-		for _, e := range g.w.near[u] {
-			if s.inside[e.to] {
+		for _, e := range g.w.Near[u] {
+			if s.inside[e.To] {
 				continue
 			}
-			room := g.w.room(e.id, g.left, s.load)
+			room := g.w.room(e.ID, g.left, s.load)
 			if room < g.least*(1-same) || ok && room < width {
 				continue
 			}
-			d := max(s.most, s.far[u]+g.delay[e.id/2])
+			d := max(s.most, s.far[u]+g.delay[e.ID/2])
 			if d > 2*g.height*(1+same) {
 				continue
 			}
-			if !ok || room > width || d < dist || d == dist && e.id/2 < best.id/2 {
+			if !ok || room > width || d < dist || d == dist && e.ID/2 < best.ID/2 {
 				from, best, width, dist, ok = u, e, room, d, true
 			}
 		}
@@ -152,9 +152,9 @@ func (g *greedy) extension(s *partial) (from int, best arc, ok bool) {
 	return from, best, ok
 }
 
-func (s *partial) add(w *network, from int, e arc, delay float64) {
-	v := e.to
-	s.t[v], s.inside[v] = e.id, true
+func (s *partial) add(w *network, from int, e topo.Arc, delay float64) {
+	v := e.To
+	s.t[v], s.inside[v] = e.ID, true
 	for _, u := range s.ranks {
 		d := s.dist.At(u, from) + delay
 		s.dist.Set(u, v, d)
@@ -162,16 +162,16 @@ func (s *partial) add(w *network, from int, e arc, delay float64) {
 	}
 	s.most = max(s.most, s.far[v])
 	s.ranks = append(s.ranks, v)
-	for _, r := range w.taken[e.id] {
-		s.load[r] += w.load(e.id, r)
+	for _, t := range w.Takes[e.ID] {
+		s.load[t.Row] += t.Load
 	}
 }
 
 // room is the rate that arc a leaves to a tree that has taken load so far.
 func (w *network) room(a int32, left, load []float64) float64 {
 	least := math.Inf(1)
-	for _, r := range w.taken[a] {
-		least = min(least, left[r]/(load[r]+w.load(a, r)))
+	for _, t := range w.Takes[a] {
+		least = min(least, left[t.Row]/(load[t.Row]+t.Load))
 	}
 	return least
 }

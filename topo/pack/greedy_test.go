@@ -86,7 +86,7 @@ func TestGreedyIsThePatent(t *testing.T) {
 		height := float64(rapid.IntRange(1, 8).Draw(t, "H"))
 		r := float64(rapid.IntRange(0, 2).Draw(t, "r"))
 		s := newGreedy(w, w.delays(by), height, r, math.Inf(1), 1)
-		s.left = slices.Clone(w.caps)
+		s.left = slices.Clone(w.Caps)
 		for start := range g.Ranks {
 			want := patentTree(g, s.left, s.delay, start, height, r)
 			got, ok := s.grow(start)
@@ -122,7 +122,7 @@ func TestGreedyIsThePatent(t *testing.T) {
 
 // fromLinks makes a tree of its links.
 func fromLinks(w *network, list []int) arcs {
-	cost := slices.Repeat([]float64{1}, len(w.taken))
+	cost := slices.Repeat([]float64{1}, len(w.Takes))
 	for _, l := range list {
 		cost[2*l], cost[2*l+1] = 0, 0
 	}

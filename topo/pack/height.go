@@ -29,7 +29,7 @@ func (p *packing) bounded(delay []float64, height float64, seed uint64) *packing
 		}
 	}
 	price := make([]float64, len(p.caps))
-	cost := make([]float64, len(p.w.taken))
+	cost := make([]float64, len(p.w.Takes))
 	next := 0
 	for range 20 * p.w.n {
 		if !b.m.solve(20 * len(p.caps)) {
@@ -43,7 +43,7 @@ func (p *packing) bounded(delay []float64, height float64, seed uint64) *packing
 			if p.w.root >= 0 && root != p.w.root || b.m.spent > b.m.limit {
 				continue
 			}
-			b.m.spent += float64(4 * p.w.n * (p.w.n + len(p.w.taken)))
+			b.m.spent += float64(4 * p.w.n * (p.w.n + len(p.w.Takes)))
 			t, ok := p.w.shallow(root, cost, delay, height)
 			if !ok || p.w.column(t).gain(price) <= smallPrice {
 				continue
@@ -143,9 +143,9 @@ func (w *network) reattach(t arcs, root int, depth []float64, v int, cost, delay
 		}
 	}
 	best := t[v]
-	for _, e := range w.near[v] {
-		in := e.id ^ 1 // the arc from the neighbor to v
-		if !below(e.to) && depth[e.to]+delay[e.id/2]+reach <= limit && cost[in] < cost[best]-smallPrice {
+	for _, e := range w.Near[v] {
+		in := e.ID ^ 1 // the arc from the neighbor to v
+		if !below(e.To) && depth[e.To]+delay[e.ID/2]+reach <= limit && cost[in] < cost[best]-smallPrice {
 			best = in
 		}
 	}

@@ -203,7 +203,7 @@ func (x *packer) limit() int {
 
 // fewer is step 3 of the patent: at most the given number of trees, none below the least rate.
 func (x *packer) fewer(f found, most int, height float64) found {
-	c := &chooser{w: x.w, pool: f.pool, caps: x.w.caps, delay: x.delay, height: height,
+	c := &chooser{w: x.w, pool: f.pool, caps: x.w.Caps, delay: x.delay, height: height,
 		random: rand.New(rand.NewPCG(x.o.Seed, 0x6368))}
 	best := found{}
 	for most := most; most > 0; most = most * 2 / 3 { // fewer trees can have a larger least rate

@@ -139,9 +139,9 @@ func TestFewTreesAgainstAll(t *testing.T) {
 		})
 		one, two := 0.0, 0.0
 		for i, a := range cols {
-			one = max(one, a.width(w.caps))
+			one = max(one, a.width(w.Caps))
 			for _, b := range cols[:i] {
-				m := newMaster(w.caps, work)
+				m := newMaster(w.Caps, work)
 				m.add(a)
 				m.add(b)
 				m.solve(100)

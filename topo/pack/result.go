@@ -162,7 +162,7 @@ const MaxPartRanks = 64
 func (p *packing) aim() {
 	p.target = p.bound
 	for v := range p.w.n {
-		p.caps[len(p.w.caps)+v] = p.target / float64(p.w.n)
+		p.caps[len(p.w.Caps)+v] = p.target / float64(p.w.n)
 	}
 	p.m = newMaster(p.caps, work, p.pool.cols...)
 }
