@@ -12,9 +12,9 @@ import (
 // MaxRanks is the largest number of ranks that can be packed.
 const MaxRanks = 1024
 
-// network is a graph as the packing program sees it. A tree that is used both ways, upwards and downwards, takes as much
-// of the two directions of a link, and one row holds for both. A tree that is used downwards only takes of the direction
-// away from the root, and every link and every port has a row for each direction.
+// network is a graph as the packing program sees it. A tree that is used both ways, upwards and downwards, takes as
+// much of the two directions of a link, and one row holds for both. A tree that is used downwards only takes of the
+// direction away from the root, and every link and every port has a row for each direction.
 type network struct {
 	*topo.Flows
 	g    *topo.Graph

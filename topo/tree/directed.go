@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -49,65 +48,51 @@ func (s *ringSet) better(o *ringSet) bool {
 	return s.sum >= o.sum*(1-smallShare) && worth(s) > worth(o)*(1+smallShare)
 }
 
-// arcs is a graph whose links and ports have two rows each, one for either direction, with their rates as capacities.
-// Arc 2i is link i from A to B, and 2i+1 the other direction.
+// arcs is the directed flows of a graph.
 type arcs struct {
+	*topo.Flows
 	g    *topo.Graph
-	near [][]arc   // by rank: the arcs away from it, by the rank to which they lead
-	rows [][]int   // by arc: those that a ring takes its rate of
-	caps []float64 // by row
+	once []float64 // by row: what each ring takes of it at least
 }
 
-type arc struct{ to, id int }
-
 func newArcs(g *topo.Graph) *arcs {
-	w := &arcs{g: g, near: make([][]arc, g.Ranks)}
-	ports, crossed := 2*len(g.Links), g.Crossed()
-	for i, l := range g.Links {
-		there, back := []int{2 * i}, []int{2*i + 1}
-		for _, p := range crossed[i] {
-			out, in := ports+2*p, ports+2*p+1
-			if slices.Contains(g.Ports[p].Ranks, l.B) {
-				out, in = in, out
-			}
-			there, back = append(there, out), append(back, in)
+	w := &arcs{Flows: g.Flows(true), g: g}
+	w.once = make([]float64, len(w.Rows))
+	for _, t := range slices.Concat(w.Takes...) {
+		if least := w.once[t.Row]; w.Rows[t.Row].Port >= 0 && (least == 0 || t.Load < least) {
+			w.once[t.Row] = t.Load
 		}
-		w.near[l.A], w.near[l.B] = append(w.near[l.A], arc{l.B, 2 * i}), append(w.near[l.B], arc{l.A, 2*i + 1})
-		w.rows, w.caps = append(w.rows, there, back), append(w.caps, l.GBytesPerSecond, l.GBytesPerSecond)
-	}
-	for _, p := range g.Ports {
-		w.caps = append(w.caps, p.GBytesPerSecond, p.GBytesPerSecond)
-	}
-	for _, list := range w.near {
-		slices.SortFunc(list, func(a, b arc) int { return a.to - b.to })
 	}
 	return w
 }
 
 // rate is the rate that an arc has of what is left by row.
-func (w *arcs) rate(id int, left []float64) float64 {
+func (w *arcs) rate(id int32, left []float64) float64 {
 	least := math.Inf(1)
-	for _, r := range w.rows[id] {
-		least = min(least, left[r])
+	for _, t := range w.Takes[id] {
+		least = min(least, left[t.Row]/t.Load)
 	}
 	return least
 }
 
+// whole is the number of rings of a rate of 1 that an arc can carry.
+func (w *arcs) whole(id int32, left []float64) int { return int(w.rate(id, left) + smallShare) }
+
 // limit is a sum of rates that no rings exceed in what is left: each of them visits all ranks, and crosses all ports.
 func (w *arcs) limit(left []float64) float64 {
 	least, in := math.Inf(1), make([]float64, w.g.Ranks)
-	for _, list := range w.near {
+	for _, list := range w.Near {
 		out := 0.0
 		for _, a := range list {
-			rate := w.rate(a.id, left)
+			rate := w.rate(a.ID, left)
 			out += rate
-			in[a.to] += rate
+			in[a.To] += rate
 		}
 		least = min(least, out)
 	}
-	for p, port := range w.g.Ports {
-		if out := 2 * (len(w.g.Links) + p); len(port.Ranks) < w.g.Ranks {
-			least = min(least, left[out], left[out+1])
+	for r, load := range w.once {
+		if load > 0 {
+			least = min(least, left[r]/load)
 		}
 	}
 	return min(least, slices.Min(in))
@@ -118,9 +103,9 @@ func (w *arcs) take(order []int, rate float64, left []float64) float64 {
 	uses := make([]float64, len(left))
 	for i, v := range order {
 		next := order[(i+1)%len(order)]
-		k, _ := slices.BinarySearchFunc(w.near[v], next, func(a arc, to int) int { return a.to - to })
-		for _, r := range w.rows[w.near[v][k].id] {
-			uses[r]++
+		k, _ := slices.BinarySearchFunc(w.Near[v], next, func(a topo.Arc, to int) int { return a.To - to })
+		for _, t := range w.Takes[w.Near[v][k].ID] {
+			uses[t.Row] += t.Load
 		}
 	}
 	for r, n := range uses {
@@ -129,7 +114,7 @@ func (w *arcs) take(order []int, rate float64, left []float64) float64 {
 		}
 	}
 	for r, n := range uses {
-		if left[r] -= float64(rate * n); left[r] < smallShare*w.caps[r] {
+		if left[r] -= float64(rate * n); left[r] < smallShare*w.Caps[r] {
 			left[r] = 0
 		}
 	}
@@ -139,7 +124,7 @@ func (w *arcs) take(order []int, rate float64, left []float64) float64 {
 // fill returns a set of rings of one speed, those of them quicker that links and ports let be, and of rings that walk
 // finds in what is left, both ways round, until there are most of them. It gives up where no more than sum is possible.
 func (w *arcs) fill(orders [][]int, speed float64, most int, sum float64) *ringSet {
-	s, left := &ringSet{}, slices.Clone(w.caps)
+	s, left := &ringSet{}, slices.Clone(w.Caps)
 	use := func(order []int, rate float64) {
 		if rate = w.take(order, rate, left); rate == 0 {
 			return
@@ -160,7 +145,7 @@ func (w *arcs) fill(orders [][]int, speed float64, most int, sum float64) *ringS
 	for len(s.orders) < most && s.sum+w.limit(left) > sum {
 		rest := topo.Graph{Ranks: w.g.Ranks}
 		for i, l := range w.g.Links {
-			if l.GBytesPerSecond = min(w.rate(2*i, left), w.rate(2*i+1, left)); l.GBytesPerSecond > 0 {
+			if l.GBytesPerSecond = min(w.rate(int32(2*i), left), w.rate(int32(2*i+1), left)); l.GBytesPerSecond > 0 {
 				rest.Links = append(rest.Links, l)
 			}
 		}
@@ -189,20 +174,26 @@ const (
 
 // rings returns rings with a large sum of rates, at most the given number of them.
 func (w *arcs) rings(most int) *ringSet {
-	best, limit, sum := w.fill(nil, 0, most, 0), w.limit(w.caps), 0.0
-	x := &search{arcs: w, most: most, work: ringWork}
+	best, limit, sum := w.fill(nil, 0, most, 0), w.limit(w.Caps), 0.0
+	x := &search{arcs: w, work: ringWork}
+	for _, list := range w.Near {
+		x.patience += pairWork * len(list) * len(list)
+	}
 	speeds := numbers.Below(min(most, maxEqual)) // by their parts of the limit, less one; without those that are done
 	for turn := 0; len(speeds) > 0; turn++ {
-		speeds = slices.DeleteFunc(speeds, func(k int) bool {
-			if x.work <= 0 || best.sum >= limit*(1-smallShare) {
-				return true
-			}
+		speeds = slices.DeleteFunc(speeds, func(k int) (done bool) {
 			speed := limit / float64(k+1)
-			found, done := x.try(speed, turn)
-			if s := w.fill(found, speed, 0, 0); s.sum > sum*(1+smallShare) {
-				sum = s.sum
-				if s = w.fill(found, speed, most, best.sum); s.better(best) {
-					best = s
+			x.goal = k + 1
+			for i := 0; i < orders && !done; i++ {
+				if x.work <= 0 || best.sum >= limit*(1-smallShare) {
+					return true
+				}
+				done = x.try(speed, orders*turn+i)
+				if s := w.fill(x.found, speed, 0, 0); s.sum > sum*(1+smallShare) {
+					sum = s.sum
+					if s = w.fill(x.found, speed, most, best.sum); s.better(best) {
+						best = s
+					}
 				}
 			}
 			return done
@@ -214,43 +205,27 @@ func (w *arcs) rings(most int) *ringSet {
 // search looks for rings of one speed. Its rings are one path: rank 0, the rest of a ring, rank 0, the rest of another.
 type search struct {
 	*arcs
-	most      int
 	turn      int // changes the order of arcs
 	work, end int // what is left in all, and where this turn ends
+	patience  int // the work without another ring after which it ends
 	path      []int
 	seen      []int     // by rank: the rings that have come to it; rank 0 begins the next one
-	free      []float64 // by row: the further rings that it can carry
+	free      []float64 // by row: what is left, in rings
 	found     [][]int   // the most rings of this turn so far
-	goal      int       // the most that there can be
-	cut       bool      // the turn ended for its work
+	goal      int       // the number of rings that all capacity makes
 }
 
-// try returns rings of a speed, and whether there are no more. It searches in every order, in a variant of the turn.
-func (x *search) try(speed float64, turn int) (found [][]int, done bool) {
-	x.free = nil
-	for _, c := range x.caps {
-		x.free = append(x.free, math.Floor(c/speed+smallShare))
+// try sets found to rings of a speed, and reports whether there are no more.
+func (x *search) try(speed float64, turn int) (done bool) {
+	x.turn, x.path, x.seen, x.found = turn, []int{0}, make([]int, x.g.Ranks), nil
+	x.seen[0] = 1
+	x.free = slices.Clone(x.Caps)
+	for r := range x.free {
+		x.free[r] /= speed
 	}
-	x.goal = int(min(float64(x.most), x.limit(x.free)))
-	for i := 0; i < orders && !done; i++ {
-		x.turn, x.path, x.seen, x.found, x.cut = orders*turn+i, []int{0}, make([]int, x.g.Ranks), nil, false
-		x.seen[0] = 1
-		x.renew()
-		x.extend()
-		if len(x.found) > len(found) {
-			found = x.found
-		}
-		done = !x.cut
-	}
-	return found, done
-}
-
-// renew gives the turn all of its work again.
-func (x *search) renew() {
-	x.end = x.work
-	for _, list := range x.near {
-		x.end -= pairWork * len(list) * len(list)
-	}
+	x.end = x.work - x.patience
+	x.extend()
+	return x.work >= x.end
 }
 
 // extend goes on from the end of the path in every way, and reports whether the turn is over.
@@ -258,76 +233,62 @@ func (x *search) extend() bool {
 	at, n := len(x.path)-1, x.g.Ranks
 	if rings := at / n; at%n == 0 {
 		if rings > len(x.found) {
-			x.found = slices.Collect(slices.Chunk(slices.Clone(x.path[:at]), n))
-			x.renew()
+			x.found, x.end = slices.Collect(slices.Chunk(slices.Clone(x.path[:at]), n)), x.work-x.patience
 		}
-		x.work -= len(x.rows)
-		if len(x.found) == x.goal || rings+int(x.limit(x.free)) <= len(x.found) {
-			return len(x.found) == x.goal
+		x.work -= len(x.Takes)
+		if more := int(x.limit(x.free) + smallShare); rings+more <= len(x.found) {
+			return rings == x.goal
 		}
 	}
-	for _, s := range x.steps() {
-		if x.cut = x.work < x.end; x.cut {
+	for _, a := range x.steps() {
+		if x.work < x.end {
 			return true
 		}
-		x.step(s.arc, 1)
-		x.path = append(x.path, s.to)
-		done := x.extend()
+		x.path = append(x.path, a.To)
+		x.count(a, 1)
+		if x.extend() {
+			return true
+		}
+		x.count(a, -1)
 		x.path = x.path[:at+1]
-		x.step(s.arc, -1)
-		if done {
-			return true
-		}
 	}
 	return false
 }
 
-// step counts a ring over an arc, or counts it no longer.
-func (x *search) step(a arc, count int) {
-	for _, r := range x.rows[a.id] {
-		x.free[r] -= float64(count)
+// count counts a ring over an arc, or counts it no longer.
+func (x *search) count(a topo.Arc, by int) {
+	for _, t := range x.Takes[a.ID] {
+		x.free[t.Row] -= float64(t.Load * float64(by))
 	}
-	x.seen[a.to] += count
+	x.seen[a.To] += by
 }
 
-// step is an arc on which the path can go on.
-type step struct {
-	arc
-	free  float64 // the rings that the arc can carry
-	doors int     // the other arcs on which the ring could come to its end later
-}
-
-// steps returns the arcs that lead on from the end of the path, first those that are free for the most rings, or those
-// to ranks that will be hard to reach. There is none where the ring can no longer come to all ranks.
-func (x *search) steps() (list []step) {
+// steps returns the arcs that lead on from the end of the path, first those that are free for the most rings, and of
+// them those to ranks that will be hard to reach. There is none where the ring can no longer come to all ranks.
+func (x *search) steps() (list []topo.Arc) {
 	at, n := len(x.path)-1, x.g.Ranks
 	from, rings, last := x.path[at], at/n, at%n == n-1
 	if !last && !x.reaches(from, rings) {
 		return nil
 	}
-	for _, a := range x.near[from] {
-		s := step{arc: a, free: x.rate(a.id, x.free)}
-		if s.free == 0 || last != (a.to == 0) || !last && x.seen[a.to] > rings {
+	order := make([]int, n) // by rank
+	for _, a := range x.Near[from] {
+		free := x.whole(a.ID, x.free)
+		if free == 0 || last != (a.To == 0) || !last && x.seen[a.To] > rings {
 			continue
 		}
-		for _, b := range x.near[a.to] {
-			if x.seen[b.to] == rings && x.rate(b.id^1, x.free) > 0 {
-				s.doors++
+		doors := 0 // the other arcs on which the ring could come there later
+		for _, b := range x.Near[a.To] {
+			if x.seen[b.To] == rings && x.whole(b.ID^1, x.free) > 0 {
+				doors++
 			}
 		}
-		x.work -= len(x.near[a.to])
-		list = append(list, s)
+		x.work -= len(x.Near[a.To])
+		first := [orders]int{doors - free<<16, -free, doors<<16 - free}[x.turn%orders]
+		order[a.To] = first*n + (a.To+x.turn*(from+1))%n
+		list = append(list, a)
 	}
-	slices.SortFunc(list, func(a, b step) int {
-		free, doors, turned := cmp.Compare(b.free, a.free), a.doors-b.doors, x.turn*(from+1)
-		switch x.turn % orders {
-		case 1:
-			doors = 0
-		case 2:
-			free, doors = doors, free
-		}
-		return cmp.Or(free, doors, (a.to+turned)%n-(b.to+turned)%n)
-	})
+	slices.SortFunc(list, func(a, b topo.Arc) int { return order[a.To] - order[b.To] })
 	return list
 }
 
@@ -340,13 +301,13 @@ func (x *search) reaches(from, rings int) bool {
 		if i > 0 && queue[i] == 0 {
 			continue
 		}
-		for _, a := range x.near[queue[i]] {
-			if met[a.to] == rings && x.rate(a.id, x.free) > 0 {
-				met[a.to]++
-				queue = append(queue, a.to)
+		for _, a := range x.Near[queue[i]] {
+			if met[a.To] == rings && x.whole(a.ID, x.free) > 0 {
+				met[a.To]++
+				queue = append(queue, a.To)
 			}
 		}
-		x.work -= len(x.near[queue[i]])
+		x.work -= len(x.Near[queue[i]])
 	}
 	return !slices.Contains(met, rings)
 }

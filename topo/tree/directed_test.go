@@ -13,7 +13,7 @@ import (
 // ringLoads returns the part that rings take of the fullest direction of a link or a port, after checking their form.
 func ringLoads(t *testing.T, g *topo.Graph, orders [][]int, rates []float64) float64 {
 	t.Helper()
-	links, ports := map[[2]int]float64{}, make([][2]float64, len(g.Ports))
+	links, ports, index := map[[2]int]float64{}, make([][2]float64, len(g.Ports)), g.LinkIndex()
 	for i, o := range orders {
 		if o[0] != 0 || !slices.Equal(slices.Sorted(slices.Values(o)), numbers.Below(g.Ranks)) || !(rates[i] > 0) {
 			t.Fatalf("ring %v of rate %v", o, rates[i])
@@ -21,13 +21,14 @@ func ringLoads(t *testing.T, g *topo.Graph, orders [][]int, rates []float64) flo
 		for k, from := range o {
 			to := o[(k+1)%len(o)]
 			links[[2]int{from, to}] += rates[i]
+			load := rates[i] * g.Links[index[topo.Pair(from, to)]].PortLoad()
 			for p, port := range g.Ports {
 				switch inside := slices.Contains(port.Ranks, from); {
 				case inside == slices.Contains(port.Ranks, to):
 				case inside:
-					ports[p][0] += rates[i]
+					ports[p][0] += load
 				default:
-					ports[p][1] += rates[i]
+					ports[p][1] += load
 				}
 			}
 		}
@@ -103,11 +104,14 @@ func without(links []topo.Link, order []int, rate float64) []topo.Link {
 	return left
 }
 
-// withPorts gives a graph ports of random sets.
+// withPorts gives a graph ports of random sets, and some links a cost there.
 func withPorts(g *topo.Graph, rng *rand.Rand) *topo.Graph {
 	for i := range 1 + rng.IntN(3) {
 		g.Ports = append(g.Ports, topo.Port{Name: string(rune('a' + i)), GBytesPerSecond: float64(1 + rng.IntN(6)),
 			Ranks: slices.Sorted(slices.Values(rng.Perm(g.Ranks)[:1+rng.IntN(g.Ranks-1)]))})
+	}
+	for i := range g.Links {
+		g.Links[i].PortCost = []float64{0, 0, 1.5, 2.5}[rng.IntN(4)]
 	}
 	return g
 }
@@ -164,6 +168,25 @@ func TestRingsRespectPorts(t *testing.T) {
 	}
 }
 
+// Two sockets are joined by links that take 6/5 of their bytes of the port between them: it carries five sixths of its
+// rate. Where the links of one rank take twice their bytes, and those of the other one do not, every ring takes three
+// times its rate of both directions together.
+func TestRingsRespectPortCosts(t *testing.T) {
+	for _, c := range []struct{ first, second, want float64 }{{1, 1, 24}, {1.2, 1.2, 20}, {1, 2, 16}} {
+		g := topo.UniformGraph(4)
+		g.Ports = []topo.Port{{Name: "socket", Ranks: []int{0, 1}, GBytesPerSecond: 24}}
+		for i, l := range g.Links {
+			g.Links[i].GBytesPerSecond = 48
+			if l.A < 2 && l.B >= 2 {
+				g.Links[i].PortCost = []float64{c.first, c.second}[l.B-2]
+			}
+		}
+		if sum, _ := directed(t, g); math.Abs(sum-c.want) > 1e-6 {
+			t.Errorf("links of cost %v and %v: rings of %v GB/s, want %v", c.first, c.second, sum, c.want)
+		}
+	}
+}
+
 // packCycles returns the largest sum of whole rates that the cycles from i on can have in what is left.
 func packCycles(w *arcs, cycles [][]int, left []float64) float64 {
 	if len(cycles) == 0 {
@@ -201,9 +224,9 @@ func TestRingsAgainstAllSets(t *testing.T) {
 		}
 		extend([]int{0})
 		w := newArcs(g)
-		best := packCycles(w, cycles, w.caps)
+		best := packCycles(w, cycles, w.Caps)
 		got, _ := directed(t, g)
-		if limit := w.limit(w.caps); got > limit*(1+1e-6) || math.IsNaN(got) {
+		if limit := w.limit(w.Caps); got > limit*(1+1e-6) || math.IsNaN(got) {
 			t.Errorf("seed %d: rings of %v GB/s, the limit is %v", seed, got, limit)
 		}
 		if best > 0 {
