@@ -13,21 +13,16 @@ type batch []batched
 // batched is a step of a track, with those that join it.
 type batched struct{ track, step int32 }
 
-// maxParts is the largest number of steps in one launch (kernels.MaxParts).
-const maxParts = 16
+// A launch has at most so many parts, and arrays of all of them (kernels.MaxParts, MaxArrays).
+const maxParts, maxArrays = 16, 40
 
-// joined returns which of n steps of a track are not the first of a launch: those of a fused step, and the copy of a
-// buffer after steps that only send it.
-func joined(fused []plan.Fused, n int) map[int]bool {
-	all := make(map[int]bool, n)
-	for i := range n {
-		all[i] = true
-	}
+// partsOf returns, for each of n steps of a track, whether it joins the one before it in a launch: those of a fused
+// step do, and the copy of a buffer after steps that only send it. It also returns the number of arrays of the part of
+// a launch that begins with the step, 0 for none. Several readers of a value share a slot.
+func partsOf(fused []plan.Fused, n int) (joins []bool, arrays []int) {
+	joins, arrays = slices.Repeat([]bool{true}, n), make([]int, n)
 	for i := range fused {
 		f := &fused[i]
-		if i > 0 && f.CopiesAfter(&fused[i-1]) {
-			continue
-		}
 		first := f.Args[0].Step
 		for _, a := range f.Args {
 			first = min(first, a.Step)
@@ -35,13 +30,18 @@ func joined(fused []plan.Fused, n int) map[int]bool {
 		for _, to := range f.To {
 			first = min(first, to.Step)
 		}
-		delete(all, int(first))
+		joins[first] = i > 0 && f.CopiesAfter(&fused[i-1])
+		arrays[first] = len(f.Args) + min(len(f.To), 1)
+		if f.Dst != plan.None {
+			arrays[first]++
+		}
 	}
-	return all
+	return joins, arrays
 }
 
 // enqueue puts the steps of a rank's tracks into batches, by level, and notes when its host has enqueued each for the
-// first chunk: a call of the driver for the waits, one for the signals, and the launches in between.
+// first chunk: a call of the driver for the waits if a step receives, the launches, and one for the signals. The waits
+// for room are with the signals of an earlier batch.
 func (pr *program) enqueue(tracks []int32, callUs float64) {
 	var list batch
 	level := func(b batched) int { return pr.tracks[b.track].steps[b.step].level }
@@ -59,7 +59,7 @@ func (pr *program) enqueue(tracks []int32, callUs float64) {
 		for n < len(list) && level(list[n]) == level(list[0]) {
 			n++
 		}
-		calls += 2 + (n+maxParts-1)/maxParts
+		calls += pr.calls(list[:n])
 		for _, b := range list[:n] {
 			st := &pr.tracks[b.track].steps[b.step]
 			st.batch, st.enqueued = int32(len(pr.batches)), float64(calls)*callUs
@@ -70,6 +70,29 @@ func (pr *program) enqueue(tracks []int32, callUs float64) {
 	for _, t := range tracks {
 		pr.tracks[t].enqueueUs = float64(calls) * callUs
 	}
+}
+
+// calls returns the number of calls of the driver for a batch.
+func (pr *program) calls(all batch) int {
+	launches, waits, parts, arrays := 1, 0, 0, 0
+	for _, b := range all {
+		for i, st := range pr.tracks[b.track].steps[b.step:] {
+			if i > 0 && !st.joins {
+				break
+			}
+			if st.in >= 0 {
+				waits = 1
+			}
+			if st.arrays == 0 {
+				continue
+			}
+			if parts++; parts > maxParts || arrays+st.arrays > maxArrays {
+				launches, parts, arrays = launches+1, 1, 0
+			}
+			arrays += st.arrays
+		}
+	}
+	return waits + launches + 1
 }
 
 // setLevels gives the steps of a lane, whose tracks begin with first, their levels: each waits for the one before it in

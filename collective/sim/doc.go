@@ -25,8 +25,9 @@
 //
 // Where a host enqueues the steps of a device (CallUs), it does so chunk by chunk without waiting for any, and no step
 // begins before it was. The steps of a rank that have one level, in all lanes, are one batch: a call of the driver for
-// all waits, one for all signals, and a launch for every 16 steps in between. A batch begins when all of its steps can.
-// The levels are those of package device: above the levels of the steps that a step waits for, and as late as possible.
+// all waits, if one receives, one for all signals, and launches of up to 16 parts and 40 arrays in between. A batch
+// begins when all of its steps can. The levels are those of package device: above the levels of the steps that a step
+// waits for, and as late as possible.
 //
 // Between hosts a link may be a socket (SocketUs, SocketGBs): the step that sends gives the bytes to the kernel, which
 // takes SocketUs and the time of copying them, and continues; the step that receives takes the same again to read them.

@@ -14,7 +14,7 @@ type Machine struct {
 
 	// A step.
 	StepUs    float64 // without its bytes
-	CallUs    float64 // of the host for a call of the driver: two per batch of steps; 0: steps are not enqueued
+	CallUs    float64 // of the host for a call of the driver: three per batch of steps, or two; 0: steps are not enqueued
 	ReduceGBs float64 // bytes of result of a step that reduces; 0: at no cost
 	CopyGBs   float64 // bytes of a step that stores without reducing; 0: at no cost
 	Cores     int     // steps that a host takes at a time, a rank one; 0: as many as there are tracks

@@ -42,6 +42,7 @@ type step struct {
 
 	level    int     // of a device's step: above those of the steps that it waits for
 	batch    int32   // of a device's step that joins no other, else -1
+	arrays   int     // of the part of a launch that begins with a device's step, 0 for none
 	enqueued float64 // when the host has enqueued it for the first chunk, in microseconds after the launch
 }
 
@@ -106,9 +107,10 @@ func (pr *program) addLane(lane int, t track, w *network) error {
 	}
 	for k, from := range l.Tracks {
 		e := ends[k]
-		var fused map[int]bool // the steps that are part of the fused step that begins before them
+		var fused []bool // the steps that are part of the fused step that begins before them
+		var arrays []int
 		if w.m.CallUs > 0 {
-			fused = joined(pr.plan.Fuse(lane, k), len(from.Steps))
+			fused, arrays = partsOf(pr.plan.Fuse(lane, k), len(from.Steps))
 		}
 		t.rank, t.steps = int32(from.Rank), make([]step, len(from.Steps))
 		pr.ofRank[t.rank] = append(pr.ofRank[t.rank], int32(len(pr.tracks)))
@@ -120,7 +122,10 @@ func (pr *program) addLane(lane int, t track, w *network) error {
 			case s.Op.Writes():
 				b.work = copies
 			}
-			b.joins = i > 0 && (w.m.InPlace && joins(from.Steps[i-1], s) || fused[i])
+			b.joins = i > 0 && w.m.InPlace && joins(from.Steps[i-1], s)
+			if fused != nil {
+				b.joins, b.arrays = b.joins || fused[i], arrays[i]
+			}
 			if a := max(i-1, 0); b.joins && t.steps[a].work == copies {
 				t.steps[a].work = nothing // the sum begins with the received value
 			}
