@@ -3,7 +3,7 @@
 #
 #   scripts/page.sh NAME [FOLDER]    NAME.md from NAME.jsonl, in FOLDER (default: docs/lab)
 #
-# NAME is one-host, several-hosts, sparse, slow-card or push-pulls. The tests of scripts/report do the work: they also
+# NAME is one-host, several-hosts, sparse, slow-card, push-pulls or plans-hosts. The tests of scripts/report do the work: they also
 # check that the pages match their records.
 set -euo pipefail
 cd "$(dirname "$0")/.."

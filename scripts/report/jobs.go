@@ -16,11 +16,11 @@ import (
 
 // run is a measurement: the settings of the command line, and the results.
 type run struct {
-	treerun, hello string // executables
-	peers          string // folder of the peers' kit; empty: treerun alone
-	about          string // version of treerun
-	quick          bool
-	repeat         int
+	treerun, before, hello string // executables
+	peers                  string // folder of the peers' kit; empty: treerun alone
+	about                  string // version of treerun
+	quick                  bool
+	repeat                 int
 
 	*record
 	work string // temporary folder

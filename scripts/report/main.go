@@ -32,9 +32,11 @@ var reports = []report{
 	{"sparse", 3, (*run).sparse},
 	{"slow-card", 5, (*run).slowCard},
 	{"push-pulls", 5, (*run).pushPulls},
+	{"plans-hosts", 5, (*run).plansHosts},
 }
 
-var errUsage = errors.New("usage: report NAME [flags] FOLDER; NAME is several-hosts, sparse, slow-card or push-pulls")
+var errUsage = errors.New("usage: report NAME [flags] FOLDER; NAME is several-hosts, sparse, slow-card, push-pulls" +
+	" or plans-hosts")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -59,6 +61,7 @@ func command(ctx context.Context, args []string) (err error) {
 	f := flag.NewFlagSet(r.name, flag.ContinueOnError)
 	m := &run{record: &record{}}
 	f.StringVar(&m.treerun, "treerun", "", "the executable of treerun")
+	f.StringVar(&m.before, "before", "", "that of an earlier version, for plans-hosts")
 	f.StringVar(&m.hello, "hello", "", "that of examples/hello")
 	f.StringVar(&m.peers, "peers", "", "the folder of the peers' kit, with bin/; empty: treerun alone")
 	f.StringVar(&m.about, "about", "", "the version of treerun")
@@ -69,6 +72,9 @@ func command(ctx context.Context, args []string) (err error) {
 	}
 	if r.name == "several-hosts" && m.hello == "" {
 		return errors.New("several-hosts needs -hello FILE")
+	}
+	if r.name == "plans-hosts" && m.before == "" {
+		return errors.New("plans-hosts needs -before FILE")
 	}
 	if f.NArg() != 1 || m.treerun == "" || m.repeat < 1 {
 		return errUsage

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
@@ -12,6 +13,7 @@ const (
 	mib = 1 << 20
 
 	ownChoice = "treerun" // with its own choice; other names are algorithms
+	earlier   = "before"  // an earlier version of treerun, with its own choice
 )
 
 // ownAggregators is the form with aggregators on separate ranks.
@@ -98,6 +100,36 @@ func (m *run) slowCard() (all []site) {
 			network: nethosts.Network{Rates: rates}, groups: []group{g}})
 	}
 	return all
+}
+
+// plansHosts returns sites of four and eight hosts with even and with uneven links, for two versions of treerun. The
+// last ones have links with a fifth of the rates, which are the limit even if hosts share few cores.
+func (m *run) plansHosts() []site {
+	m.fact("before", "%s", filepath.Base(m.before))
+	small := group{who: []string{ownChoice, earlier}, load: load{ops: "allreduce,allgather,reducescatter,broadcast",
+		begin: 16 * mib, end: 16 * mib, factor: 2, iters: 2, warmup: 1, inPlace: "no", check: true}}
+	large, slow := small, small
+	large.begin, large.end, large.iters, large.check = 64*mib, 64*mib, 1, false
+	slow.iters = 1
+	one, both, fifth := []group{small}, []group{small, large}, []group{slow}
+	slower := func(rate, last string) nethosts.Network {
+		return nethosts.Network{Rates: append(slices.Repeat([]string{rate}, 7), last)}
+	}
+	links := nethosts.Network{Mesh: [][]string{
+		{"-", "160mbit", "80mbit", "40mbit"},
+		{"160mbit", "-", "20mbit", "80mbit"},
+		{"80mbit", "20mbit", "-", "160mbit"},
+		{"40mbit", "80mbit", "160mbit", "-"},
+	}}
+	return []site{
+		{"even 4x1", 4, 1, even, both, nil}, {"even 4x2", 4, 2, even, one, nil}, {"mesh 4x1", 4, 1, mesh, one, nil},
+		{"even 8x1", 8, 1, even, both, nil}, {"slower 8x1", 8, 1, slower("500mbit", "250mbit"), one, nil},
+		{"slower 8x2", 8, 2, slower("500mbit", "250mbit"), one, nil},
+		{"even 4x1, a fifth", 4, 1, nethosts.Network{Rates: []string{"100mbit"}}, fifth, nil},
+		{"mesh 4x1, a fifth", 4, 1, links, fifth, nil},
+		{"even 8x1, a fifth", 8, 1, nethosts.Network{Rates: []string{"100mbit"}}, fifth, nil},
+		{"slower 8x2, a fifth", 8, 2, slower("100mbit", "50mbit"), fifth, nil},
+	}
 }
 
 // sparse returns sets of ranks on several hosts and on this one: "4x2" for four hosts with two each. Dense input runs

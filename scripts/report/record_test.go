@@ -32,6 +32,14 @@ func (r *row) limit() float64 {
 	return r.FloorUs
 }
 
+// predicted returns the time that treerun predicted, NaN if it is not known.
+func (r *row) predicted() float64 {
+	if r.PredictedUs == nil {
+		return math.NaN()
+	}
+	return *r.PredictedUs
+}
+
 func (r *row) check() error {
 	within := func(v, least, most float64) bool { return v >= least && v <= most }
 	switch {

@@ -94,6 +94,9 @@ func (m *run) commandLine(s *site, g *group, who string) []string {
 		return m.peer(s, who, "perf", l.perf())
 	}
 	more := append(s.ranks(), g.more...)
+	if who == earlier {
+		return append([]string{m.before}, l.bench(more...)...)
+	}
 	if g.flag != "" && who != ownChoice {
 		more = append(more, g.flag, who)
 	}

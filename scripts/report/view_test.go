@@ -83,6 +83,9 @@ func (v view) Limit() float64 {
 	return slices.DeleteFunc(v.rowsOf(), func(r *row) bool { return r.limit() == 0 }).median((*row).limit)
 }
 
+// Predicted returns the median of the times that treerun predicted.
+func (v view) Predicted() float64 { return v.rowsOf().median((*row).predicted) }
+
 // Wanted returns the sizes of at least the given number of bytes, for which treerun must reach a share of the limit.
 func (v view) Wanted(goal float64, from int) []view {
 	v.Goal = goal
