@@ -70,7 +70,11 @@ func newArcs(g *topo.Graph) *arcs {
 func (w *arcs) rate(id int32, left []float64) float64 {
 	least := math.Inf(1)
 	for _, t := range w.Takes[id] {
-		least = min(least, left[t.Row]/t.Load)
+		rate := left[t.Row]
+		if t.Load != 1 { // a division takes long
+			rate /= t.Load
+		}
+		least = min(least, rate)
 	}
 	return least
 }
