@@ -21,6 +21,7 @@ type benchRow struct {
 	NP, Bytes, Count, Root     int
 	InPlace                    bool    `json:"in_place"`
 	TimeUs                     float64 `json:"time_us"`
+	MeanUs                     float64 `json:"mean_us"`
 	MinUs                      float64 `json:"min_us"`
 	P90Us                      float64 `json:"p90_us"`
 	P99Us                      float64 `json:"p99_us"`
@@ -59,7 +60,7 @@ func TestBenchRows(t *testing.T) {
 				}
 				seen[r.Collective]++
 				if r.NP != np || r.TimeUs <= 0 || r.MinUs > r.TimeUs || r.TimeUs > r.P99Us || r.P90Us > r.P99Us ||
-					r.LimitShare < 0 {
+					r.MeanUs < r.MinUs || r.LimitShare < 0 {
 					t.Errorf("impossible: %s", line)
 				}
 				if r.Bytes == 0 {

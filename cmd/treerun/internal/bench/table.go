@@ -15,11 +15,11 @@ import (
 
 // tableWidth is the number of columns of a terminal that the table needs with the
 // columns of the plan, if the plan's name is not too long.
-const tableWidth = 150
+const tableWidth = 159
 
 // table prints rows as they come, in the format of nccl-tests, so that programs that read its output can read this one:
-// the same columns, widths and roundings. After them, where there is room, follow the plan, its predicted time, and the
-// share of the limit that was reached; these are of the first pass of the line.
+// the same columns, widths and roundings. After them, where there is room, follow the mean, the plan, its predicted
+// time, and the share of the limit that was reached; these are of the first pass of the line.
 type table struct {
 	Out  io.Writer
 	Wide bool // with the columns of the plan
@@ -124,7 +124,7 @@ func (t *table) row() string {
 		if x := r.Sparse; x != nil {
 			plan = sparseText(x)
 		}
-		s += fmt.Sprintf("  %9s  %6s  %s", predicted, figure(100*r.LimitShare, 6), plan)
+		s += fmt.Sprintf("  %7s  %9s  %6s  %s", figure(r.MeanUs, 7), predicted, figure(100*r.LimitShare, 6), plan)
 	}
 	return s
 }

@@ -44,7 +44,7 @@ func printed(t *testing.T, line string, wide bool, change func(*meter.Row)) stri
 			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root,
 			InPlace: c.InPlace, InFlight: c.Calls,
 			TimeUs: float64(c.Bytes) / 100 * float64(i+1), AlgbwGBs: 1.5, BusbwGBs: float64(i + 1), Wrong: new(int64),
-			LimitShare: 0.4567,
+			MeanUs: 3.25, LimitShare: 0.4567,
 		}
 		change(r)
 		if err := table.Add(r); err != nil {
@@ -113,8 +113,8 @@ func TestRows(t *testing.T) {
 			"# Out of bounds values : 14 FAILED\n",
 		}},
 		"wide": {"-b 1K -e 1K", true, func(r *meter.Row) { r.Plan, r.PredictedUs = "eight trees", &predicted }, []string{
-			"#wrong  predicted   limit  plan\n",
-			"    2.00       0      12.34   45.67  eight trees\n",
+			"#wrong     mean  predicted   limit  plan\n",
+			"    2.00       0     3.25      12.34   45.67  eight trees\n",
 		}},
 		"sparse": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
 			r.Plan, r.PredictedUs = "shared", &predicted
@@ -125,10 +125,11 @@ func TestRows(t *testing.T) {
 		"sparse as given": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
 			r.Sparse = &meter.Sparse{Density: 0.01, Overlap: "random", Form: "trees", UnionDensity: 0.02, SentBytes: 12}
 		}, []string{"  trees: density 0.01, random overlap, 2 % in union, at most 12 bytes sent\n"}},
-		"plan not known": {"-b 1K -e 1K", true, func(r *meter.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
+		"plan not known": {"-b 1K -e 1K", true, func(*meter.Row) {},
+			[]string{"    2.00       0     3.25          -   45.67  -\n"}},
 		"in flight": {"-b 1K -e 1K --inflight 50", false, func(r *meter.Row) {},
 			[]string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
-		"narrow": {"-b 1K -e 1K", false, func(r *meter.Row) {}, []string{"#\n# --wide adds the plan, "}},
+		"narrow": {"-b 1K -e 1K", false, func(r *meter.Row) {}, []string{"#\n# --wide adds the mean, the plan, "}},
 		"stream": {"-b 1K -e 1K --stream", false, func(r *meter.Row) {}, []string{"# time: iterations back to back, mean\n"}},
 	} {
 		got := printed(t, c.line, c.wide, c.change)

@@ -107,7 +107,7 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.TimeUs, r.MinUs = microseconds(seconds), microseconds(seconds)
+		r.TimeUs, r.MeanUs, r.MinUs = microseconds(seconds), microseconds(seconds), microseconds(seconds)
 	} else {
 		if err := m.oneByOne(ctx, run, iters); err != nil {
 			return nil, err
@@ -296,6 +296,11 @@ func summarize(r *Row, seconds []float64) {
 		return microseconds(seconds[max(0, int(math.Ceil(share*float64(n)))-1)])
 	}
 	r.TimeUs = microseconds((seconds[n/2] + seconds[(n-1)/2]) / 2)
+	sum := 0.0
+	for _, s := range seconds {
+		sum += s
+	}
+	r.MeanUs = microseconds(sum / float64(n))
 	r.MinUs, r.MaxUs = microseconds(seconds[0]), microseconds(seconds[n-1])
 	r.P50Us, r.P90Us, r.P99Us = r.TimeUs, at(0.9), at(0.99)
 }

@@ -94,7 +94,8 @@ func possible(t *testing.T, o *Options, r *Row) {
 	if o.Stream {
 		times = []float64{r.MinUs, r.TimeUs}
 	}
-	if !slices.IsSorted(times) || r.MinUs < 0 || r.MaxUs > 60e6 || r.Iters < 1 || r.Iters > o.Iterations {
+	if !slices.IsSorted(times) || r.MeanUs < r.MinUs || r.MeanUs > slices.Max(times) ||
+		r.MinUs < 0 || r.MaxUs > 60e6 || r.Iters < 1 || r.Iters > o.Iterations {
 		t.Errorf("impossible times: %+v", *r)
 	}
 	if r.TimeUs > 0 && math.Abs(r.AlgbwGBs*r.TimeUs*1e3-float64(r.Bytes)*float64(r.InFlight)) > 1+1e-3*r.TimeUs {
@@ -191,8 +192,12 @@ func TestSummarize(t *testing.T) {
 		seconds = append(seconds, float64((i*37)%200+1)*1e-6)
 	}
 	summarize(&r, seconds)
-	if r.TimeUs != 100.5 || r.MinUs != 1 || r.P50Us != 100.5 || r.P90Us != 180 || r.P99Us != 198 || r.MaxUs != 200 {
+	if r.TimeUs != 100.5 || r.MeanUs != 100.5 || r.MinUs != 1 || r.P50Us != 100.5 || r.P90Us != 180 ||
+		r.P99Us != 198 || r.MaxUs != 200 {
 		t.Errorf("1 to 200 us are %+v", r)
+	}
+	if summarize(&r, []float64{1e-6, 2e-6, 9e-6}); r.TimeUs != 2 || r.MeanUs != 4 {
+		t.Errorf("the median of 1, 2 and 9 us is %g, and their mean %g", r.TimeUs, r.MeanUs)
 	}
 	summarize(&r, []float64{3e-6})
 	if r.TimeUs != 3 || r.MinUs != 3 || r.P90Us != 3 || r.P99Us != 3 || r.MaxUs != 3 {

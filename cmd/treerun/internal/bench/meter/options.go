@@ -99,8 +99,8 @@ func newOptions() (*Options, *flagValues) {
 	f.BoolVar(&o.Alloc, "alloc", false,
 		"buffers in memory that all ranks can read (collective.Alloc), in place of ordinary slices")
 	f.BoolVar(&r.wide, "wide", false,
-		"add plan, predicted time and share of the limit to the table, or with --wide=false leave them out (default: if "+
-			"the terminal is wide enough)")
+		"add mean, plan, predicted time and share of the limit to the table, or with --wide=false leave them out (default: "+
+			"if the terminal is wide enough)")
 	f.StringSliceVar(&r.densities, "density", []string{"0.01"},
 		"of sparse collectives: `PART`,... of a rank's blocks, 0 to 1, that are not zero")
 	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"},

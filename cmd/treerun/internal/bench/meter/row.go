@@ -23,6 +23,7 @@ type Row struct {
 	Iters  int    `json:"iters"`
 
 	TimeUs float64 `json:"time_us"` // median over iterations; in mode stream their mean
+	MeanUs float64 `json:"mean_us"`
 	MinUs  float64 `json:"min_us"`
 	P50Us  float64 `json:"p50_us,omitempty"` // percentiles: in mode barrier
 	P90Us  float64 `json:"p90_us,omitempty"`
