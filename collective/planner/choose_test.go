@@ -112,7 +112,7 @@ func TestNoneAskedForIsCheaper(t *testing.T) {
 	for _, name := range []string{"mi300x", "dgx2"} {
 		graphs[name], _ = topo.Machine(name)
 	}
-	graphs["sockets of 16"] = sockets(16)
+	graphs["sockets of 12"] = sockets(12)
 	if len(graphs) < 40 {
 		t.Fatalf("%d graphs", len(graphs))
 	}
