@@ -139,6 +139,12 @@ var (
 	ofSlices   = []string{variantSingle, variantSplit, variantOne, variantAll}
 )
 
+// variantNeeds has the conditions of variants that an algorithm does not have everywhere.
+var variantNeeds = map[string]string{
+	variantOwn: "it is for collectives with a root, where links differ",
+	variantLow: "it is for devices, without a limit on number, height or rate of trees",
+}
+
 // reason is the reason why an algorithm has no candidate.
 type reason string
 

@@ -101,7 +101,7 @@ func TestDefaultIsBest(t *testing.T) {
 		writeBestTable(t)
 		return
 	}
-	names := []string{"bridges6", "dgx1v less 4-7", "pcie7", "part8 x 2, 4 cards"}
+	names := []string{"bridges6", "dgx1v less 4-7", "pcie7", "part8 x 2, 8 cards"}
 	names = names[:testutil.Count(2, len(names))]
 	for _, m := range models(false) {
 		if !slices.Contains(names, m.graph.Name) {

@@ -166,6 +166,8 @@ func TestOffers(t *testing.T) {
 		{",max-trees=2", plan.Gather, "packing has no plan for gather here: data goes from rank to rank"},
 		{"hierarchical:star/direct", plan.AllReduce,
 			"hierarchical has no plan for allreduce here: all ranks are on one host"},
+		{"kl:own", plan.AllReduce, "kl:own has no plan for allreduce here: it is for collectives with a root"},
+		{"packing:low", plan.AllReduce, "packing:low has no plan for allreduce here: it is for devices"},
 		{"doubling", plan.AllReduce, "doubling has no plan for allreduce here: the graph has no link between ranks"},
 	} {
 		o, err := ParseOptions(c.options)

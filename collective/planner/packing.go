@@ -13,7 +13,7 @@ import (
 // The largest product of ranks and links for which trees are packed over single ranks without a request, and elsewhere
 // than on devices the largest number of links per rank for which they are packed from every root, or for every part.
 const (
-	packedWork  = 1 << 15
+	packedWork  = 36 << 10 // 4 hosts of 16 GPUs, all linked, with 8 rails
 	rootedLinks = 4
 )
 

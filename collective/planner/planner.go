@@ -46,6 +46,9 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 	c.PredictedUs, err = p.Prices.Predict(s, bytes, 1)
 	if !p.Site.options.Given.serves(kind, root) {
 		c.By = p.tables[kind].by(bytes)
+		if root > 0 && kind.HasRoot() && !p.Site.uniform && strings.HasPrefix(c.By, "price") {
+			c.By += ", for root 0"
+		}
 		return c, err
 	}
 	if c.By = "a plan file"; err != nil { // it joins ranks that the graph does not
@@ -155,6 +158,11 @@ func (p *Planner) Supports(kind plan.Kind, root int) error {
 	}
 	if slices.ContainsFunc(set.list, p.Site.wants) {
 		return nil
+	}
+	for _, request := range requested {
+		if _, variant, _ := strings.Cut(request, ":"); variantNeeds[variant] != "" {
+			return reasonf("%s has no plan for %v here: %s", request, kind, variantNeeds[variant])
+		}
 	}
 	for _, w := range set.without {
 		if p.Site.requests(w.Algorithm) {

@@ -66,7 +66,7 @@ func TestReductionInSwitch(t *testing.T) {
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.ReduceScatter} {
 			c, err := p.Site.Certify(kind, 0)
 			got := strings.Contains(c.Words, "switch (ports of kind \"nvls\") are not in it")
-			if err != nil || got != want {
+			if err != nil || got != want || (c.LeftOut != "") != want {
 				t.Errorf("%s, %v: %q, %v", name, kind, c.Words, err)
 			}
 		}

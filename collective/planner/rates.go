@@ -112,6 +112,7 @@ type Certificate struct {
 	Rate      float64 // GB/s of message; 0: not known
 	Partition [][]int // nil: no single partition is the limit
 	Words     string  // describes the limit
+	LeftOut   string  // describes what is not in Rate; "" is nothing
 }
 
 // Ratio returns a rate as a part of the bound, rounded down to a tenth of a percent.
@@ -140,7 +141,7 @@ func (s *Site) Certify(kind plan.Kind, root int) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, fmt.Errorf("bound of %v on %d ranks: %w", kind, g.Ranks, err)
 	}
-	return Certificate{b.Rate, b.Partition, b.String()}, nil
+	return Certificate{b.Rate, b.Partition, b.String(), b.LeftOut()}, nil
 }
 
 // LimitBetweenHosts is the most, in GB/s of message, that any plan of a kind could reach

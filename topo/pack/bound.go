@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -80,8 +81,8 @@ func (p *packing) proven() Bound {
 func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
 	b := Bound{Rate: rate, Partition: parts, Root: w.root}
 	for _, p := range w.g.Ports {
-		if p.Kind == topo.NVLS || p.Kind == topo.SHARP {
-			b.InSwitch = p.Kind
+		if kind := strings.ToLower(p.Kind); kind == topo.NVLS || kind == topo.SHARP {
+			b.InSwitch = kind
 		}
 	}
 	link, port := -1, -1 // named last; the rows of a link, or of a port, stand side by side

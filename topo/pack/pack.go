@@ -162,9 +162,10 @@ func (x *packer) solved(height float64) found {
 	if !math.IsInf(height, 1) {
 		p = x.free.bounded(x.delay, height, x.o.Seed)
 	}
-	f := found{pool: p.pool}
-	for k, r := range p.rates() {
-		if r > p.bound*same {
+	f, rates := found{pool: p.pool}, p.rates()
+	least := min(p.bound*same, slices.Max(rates)*(1-same)) // of slow trees alone, which a low height leaves, the best
+	for k, r := range rates {
+		if r > least {
 			f.trees = append(f.trees, k)
 			f.rates = append(f.rates, r)
 		}

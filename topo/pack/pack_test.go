@@ -244,6 +244,21 @@ func TestHeightSearch(t *testing.T) {
 	}
 }
 
+// Where only slow links allow a height, trees of these are left, however fast the others are.
+func TestLowHeightOfSlowLinks(t *testing.T) {
+	g := &topo.Graph{Name: "slow", Ranks: 4, Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1},
+		{A: 0, B: 2, GBytesPerSecond: 1e-9}, {A: 0, B: 3, GBytesPerSecond: 1e9}, {A: 1, B: 3, GBytesPerSecond: 1e-9},
+		{A: 2, B: 3, GBytesPerSecond: 1}}}
+	for _, root := range []int{BothWays, 0, 1, 2, 3} {
+		for _, o := range []Options{{MaxHeight: 1}, {MaxHeight: 1, MinRate: 0.5}, {MaxHeight: 2, MaxTrees: 1}} {
+			r, err := Pack(g, root, o)
+			if err != nil || len(r.Trees) == 0 {
+				t.Errorf("root %d, %+v: %v, %v", root, o, r, err)
+			}
+		}
+	}
+}
+
 // The same graph and options give the same bytes.
 func TestPackIsDeterministic(t *testing.T) {
 	g := complete("k12", 12, 3)

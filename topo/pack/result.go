@@ -57,14 +57,21 @@ func (r *Result) add(w *network, t arcs, root int, rate float64) {
 
 // String describes the limit in one sentence, and names what is not in it.
 func (b Bound) String() string {
-	switch {
-	case b.Partition == nil && len(b.Prices) == 0:
+	if b.Partition == nil && len(b.Prices) == 0 {
 		return "none: one rank sends nothing"
-	case b.InSwitch != "":
-		return fmt.Sprintf("%s; reduction and multicast inside a switch (ports of kind %q) are not in it", b.limit(),
-			b.InSwitch)
+	}
+	if left := b.LeftOut(); left != "" {
+		return b.limit() + "; " + left + " are not in it"
 	}
 	return b.limit()
+}
+
+// LeftOut describes what a bound does not count; "" is nothing.
+func (b Bound) LeftOut() string {
+	if b.InSwitch == "" {
+		return ""
+	}
+	return fmt.Sprintf("reduction and multicast inside a switch (ports of kind %q)", b.InSwitch)
 }
 
 func (b Bound) limit() string {

@@ -102,8 +102,16 @@ func (d *design) json() ([]byte, error) {
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
 	f.ChunkBytes, f.Options = int64(d.chunk()), d.r.options.Map()
 	f.MinChunkBytes = min(int64(cmp.Or(d.chosen.Chunks.Min, plan.MinChunk)), f.ChunkBytes)
-	f.Note = strings.Join(slices.Concat(d.candidate.Notes, d.r.g.Doubts(), []string{d.r.assumed()}), "; ")
+	f.Note = strings.Join(slices.Concat(d.candidate.Notes, d.r.g.Doubts(), d.leftOut(), []string{d.r.assumed()}), "; ")
 	return f.Append(nil, d.chosen.Plan)
+}
+
+// leftOut describes what the bound does not count, if there is anything.
+func (d *design) leftOut() []string {
+	if d.bound.LeftOut == "" {
+		return nil
+	}
+	return []string{"the bound leaves out " + d.bound.LeftOut}
 }
 
 // chunk returns the size of the chunks in which the plan moves the message, 0 for a plan without data.

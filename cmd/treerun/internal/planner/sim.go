@@ -163,7 +163,7 @@ func (d *design) row(n int) (simRow, error) {
 		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: bytes, Count: bytes / 4, Type: "float32", Op: "none",
 		Root: root, InFlight: n, Algorithm: d.chosen.Name(), Digest: d.chosen.Plan.Digest(),
 		Trees: len(d.candidate.Channels), TreesUsed: d.chosen.Used(), PredictedUs: figure(us), Bound: d.bound.Rate,
-		Note: strings.Join(append(slices.Clone(d.candidate.Notes), r.assumed()), "; "),
+		Note: strings.Join(slices.Concat(d.candidate.Notes, d.leftOut(), []string{r.assumed()}), "; "),
 	}
 	if row.Ranks > 1 {
 		row.AlgBW = figure(algGBs(bytes*int64(n), us))
