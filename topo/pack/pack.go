@@ -150,6 +150,9 @@ func (x *packer) under(height float64) found {
 		grow = x.grown
 	}
 	f := grow(height)
+	if len(f.trees) == 0 { // the work ended before any was found
+		return f
+	}
 	if most := x.limit(); len(f.trees) > most || x.o.MinRate > 0 && slices.Min(f.rates) < x.o.MinRate*(1-same) {
 		return x.fewer(f, most, height)
 	}
@@ -163,7 +166,10 @@ func (x *packer) solved(height float64) found {
 		p = x.free.bounded(x.delay, height, x.o.Seed)
 	}
 	f, rates := found{pool: p.pool}, p.rates()
-	least := min(p.bound*same, slices.Max(rates)*(1-same)) // of slow trees alone, which a low height leaves, the best
+	least := p.bound * same
+	if len(rates) > 0 { // of slow trees alone, which a low height may leave, the best
+		least = min(least, slices.Max(rates)*(1-same))
+	}
 	for k, r := range rates {
 		if r > least {
 			f.trees = append(f.trees, k)
