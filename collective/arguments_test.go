@@ -29,7 +29,7 @@ func everyForm(t *testing.T, c *Comm, name, text string, cl call, send, recv []f
 		{name + ", Start", func() error { _, err := tr.start(); return err }, text},
 		{name + ", Init", func() error { _, err := tr.prepare(); return err }, text},
 	}
-	if reduces(cl.kind) && cl.op == Sum {
+	if reduces(cl.kind) && cl.op == Sum && !cl.kind.Scans() {
 		pre := *tr
 		pre.premul = true
 		all = append(all, wrong{name + ", pre-multiplied", func() error { return pre.run(t.Context()) }, text})
@@ -45,7 +45,7 @@ func wrongCalls(t *testing.T, c *Comm) []wrong {
 	add := func(name, text string, cl call, send, recv []float32) {
 		all = append(all, everyForm(t, c, name, text, cl, send, recv)...)
 	}
-	for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllToAll} {
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllToAll, plan.Scan, plan.ExScan} {
 		cl := call{kind: kind, root: me}
 		add("recv longer", "send has 10 elements, recv 20", cl, x[:10], x[20:40])
 		add("send longer", "send has 20 elements, recv 10", cl, x[:20], x[20:30])

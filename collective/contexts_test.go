@@ -35,7 +35,10 @@ var boundForms = []struct {
 		counts := make([]int, c.Size())
 		return AllToAllV(ctx, c, []int{}, counts, []int{}, counts)
 	}},
-	{"Scan", func(ctx context.Context, c *Comm) error { return Scan(ctx, c, ten(), ten(), Sum) }},
+	{"ReduceScatterFunc", func(ctx context.Context, c *Comm) error {
+		part := make([]float32, 10)
+		return ReduceScatterFunc(ctx, c, make([]float32, 10*c.Size()), part, func(into, from []float32) {})
+	}},
 	{"AllReduceFunc", func(ctx context.Context, c *Comm) error {
 		return AllReduceFunc(ctx, c, ten(), ten(), func(into, from []float32) {})
 	}},

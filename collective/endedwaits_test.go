@@ -62,9 +62,9 @@ var waitingForms = []struct {
 		}
 		return last.Wait(ctx)
 	}},
-	{"Wait for a Scan", func(ctx context.Context, c *Comm) error {
-		x := make([]float32, 10)
-		r, err := StartScan(c, x, x, Sum)
+	{"Wait for a ReduceScatterFunc", func(ctx context.Context, c *Comm) error {
+		x := make([]float32, 30)
+		r, err := StartReduceScatterFunc(c, x, make([]float32, 10), func(into, from []float32) {})
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/plan"
 	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
@@ -57,28 +58,15 @@ func reduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int
 // and recv have the same length on all ranks; they may be the same slice. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
 func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return c.inner().Run(ctx, scanArgs(c, send, recv, op, false))
+	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.Scan, -1, send, recv, op))
 }
 
 // ExScan is Scan without this rank's own part: recv of rank 0 stays as it was.
 func ExScan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return c.inner().Run(ctx, scanArgs(c, send, recv, op, true))
+	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.ExScan, -1, send, recv, op))
 }
 
-func scanArgs[T Number](c *Comm, send, recv []T, op Op, exclusive bool) *comm.Args {
-	a, t := comm.InOrder(calls.Scan), dtypeOf[T]()
-	if exclusive {
-		a = comm.InOrder(calls.ExScan)
-	}
-	if k := kernel.Op(op); !k.Valid() || !k.Takes(t) || op == Avg {
-		a.Refuse(c.inner(), "no operation %v of %v", op, t)
-	}
-	apart(a, c, kernel.BytesOf(send), kernel.BytesOf(recv))
-	return a.SetInOrder(c.inner(), len(send), len(recv), t.Size(), -1, uint64(op)<<8|uint64(t),
-		func(into, from []byte) { kernel.Reduce(kernel.Op(op), t, into, into, from) }, scans(c, send, recv, exclusive))
-}
-
-// scans makes the rounds of a Scan or ExScan.
+// scans makes the rounds of a ScanFunc or ExScanFunc.
 func scans[T any](c *Comm, send, recv []T, exclusive bool) func(o *comm.Rounds) {
 	return func(o *comm.Rounds) {
 		acc := slices.Clone(send)

@@ -18,10 +18,18 @@ import (
 
 var kinds = []plan.Kind{
 	plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather,
-	plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter,
+	plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Scan, plan.ExScan,
 }
 
 var operations = []Op{Sum, Prod, Min, Max, Avg}
+
+// opsOf returns the operations of a kind that reduces.
+func opsOf(kind plan.Kind) []Op {
+	if kind.Scans() {
+		return operations[:4] // no Avg
+	}
+	return operations
+}
 
 // typed makes trials of one element type.
 type typed func(c *Comm, cl call) trial
@@ -84,10 +92,12 @@ func variants(kind plan.Kind) []call {
 			all = append(all, call{kind: kind, inPlace: inPlace})
 			continue
 		}
-		for _, op := range operations {
+		for _, op := range opsOf(kind) {
 			all = append(all, call{kind: kind, op: op, inPlace: inPlace})
 		}
-		all = append(all, call{kind: kind, op: Sum, premul: true, inPlace: inPlace})
+		if !kind.Scans() {
+			all = append(all, call{kind: kind, op: Sum, premul: true, inPlace: inPlace})
+		}
 	}
 	return all
 }

@@ -120,7 +120,7 @@ func randomTrial(c *Comm, rng *rand.Rand) trial {
 		return coalescedTypes[rng.IntN(len(coalescedTypes))](c, cl, randomEnds(cl.count, rng))
 	}
 	if cl.kind = kinds[rng.IntN(len(kinds))]; reduces(cl.kind) {
-		cl.op = operations[rng.IntN(len(operations))]
+		cl.op = opsOf(cl.kind)[rng.IntN(len(opsOf(cl.kind)))]
 	}
 	return elementTypes[rng.IntN(len(elementTypes))](c, cl)
 }

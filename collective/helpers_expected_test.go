@@ -23,7 +23,7 @@ type call struct {
 
 // reduces reports whether a kind has an operation.
 func reduces(kind plan.Kind) bool {
-	return kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter
+	return kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter || kind.Scans()
 }
 
 // lengths returns the lengths of a rank's input and output, or -1 for one that it does not have.
@@ -36,7 +36,7 @@ func (cl call) lengths(rank, size int) (send, recv int) {
 		return -1
 	}
 	switch cl.kind {
-	case plan.AllReduce:
+	case plan.AllReduce, plan.Scan, plan.ExScan:
 		return n, n
 	case plan.Reduce:
 		return n, onRoot(n)
@@ -57,7 +57,7 @@ func (cl call) lengths(rank, size int) (send, recv int) {
 }
 
 // origin describes the source of a run of count elements of a result: elements from index from of the input of rank,
-// or, for rank -1, of the combined inputs of all ranks.
+// or, for rank -1, of the combined inputs of all ranks that belong to the result.
 type origin struct{ rank, from int }
 
 // origins returns the runs that form the result of rank, in their order.
@@ -68,8 +68,10 @@ func (cl call) origins(rank, size int) []origin {
 		return nil
 	}
 	switch cl.kind {
-	case plan.AllReduce, plan.Reduce:
+	case plan.AllReduce, plan.Reduce, plan.Scan:
 		return []origin{{all, 0}}
+	case plan.ExScan:
+		return []origin{{all, 0}}[:min(rank, 1)] // recv of rank 0 stays as it was
 	case plan.Broadcast:
 		return []origin{{cl.root, 0}}
 	case plan.ReduceScatter:

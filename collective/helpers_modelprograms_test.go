@@ -283,7 +283,7 @@ func (g *generator) collective() {
 		o.To = 0
 	}
 	if reduces(kind) {
-		o.Op = rapid.SampledFrom(operations).Draw(g.t, "op")
+		o.Op = rapid.SampledFrom(opsOf(kind)).Draw(g.t, "op")
 	}
 	starts := g.int(1<<n-1, "starts")
 	for r := range n {

@@ -76,9 +76,16 @@ type collectiveTrial[T Number] struct {
 func (k codec[T]) try(c *Comm, cl call) trial {
 	t := &collectiveTrial[T]{call: cl, k: k, c: c}
 	send, recv := cl.lengths(c.in.Rank, c.in.Size)
-	want := make([]T, max(recv, 0))
-	for i, o := range cl.origins(c.in.Rank, c.in.Size) {
-		k.fill(want[i*cl.count:(i+1)*cl.count], cl, c.in.Size, o)
+	origins, combined := cl.origins(c.in.Rank, c.in.Size), c.in.Size
+	switch cl.kind {
+	case plan.Scan:
+		combined = c.in.Rank + 1
+	case plan.ExScan:
+		combined = c.in.Rank
+	}
+	want := make([]T, len(origins)*cl.count)
+	for i, o := range origins {
+		k.fill(want[i*cl.count:(i+1)*cl.count], cl, combined, o)
 	}
 	const unused = 3 // length of a slice that the call must leave alone
 	if send < 0 || recv < 0 || !cl.inPlace {
@@ -168,6 +175,10 @@ func (t *collectiveTrial[T]) run(ctx context.Context) error {
 		return Gather(ctx, c, send, recv, t.root)
 	case plan.Scatter:
 		return Scatter(ctx, c, send, recv, t.root)
+	case plan.Scan:
+		return Scan(ctx, c, send, recv, t.op)
+	case plan.ExScan:
+		return ExScan(ctx, c, send, recv, t.op)
 	}
 	return Barrier(ctx, c)
 }
@@ -191,6 +202,10 @@ func (t *collectiveTrial[T]) start() (Request, error) {
 		return StartGather(c, send, recv, t.root)
 	case plan.Scatter:
 		return StartScatter(c, send, recv, t.root)
+	case plan.Scan:
+		return StartScan(c, send, recv, t.op)
+	case plan.ExScan:
+		return StartExScan(c, send, recv, t.op)
 	}
 	return StartBarrier(c)
 }
@@ -212,6 +227,10 @@ func (t *collectiveTrial[T]) prepare() (*Persistent, error) {
 		return AllToAllInit(c, send, recv)
 	case plan.Gather:
 		return GatherInit(c, send, recv, t.root)
+	case plan.Scan:
+		return ScanInit(c, send, recv, t.op)
+	case plan.ExScan:
+		return ExScanInit(c, send, recv, t.op)
 	}
 	return ScatterInit(c, send, recv, t.root)
 }

@@ -83,6 +83,8 @@ func mismatchCases(size, count int) []mismatchCase {
 		}
 		if reduces(kind) {
 			add("operation", func(tc *typedCall) { tc.op = Max })
+		}
+		if reduces(kind) && !kind.Scans() {
 			add("kind of sum", func(tc *typedCall) { tc.premul = true })
 		}
 		if kind.HasRoot() {

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -27,6 +28,8 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 	add("AllToAll", func() error { return AllToAll(ctx, c, whole, whole) })
 	add("Gather", func() error { return Gather(ctx, c, x, whole, 0) })
 	add("Scatter", func() error { return Scatter(ctx, c, whole, x, 0) })
+	add("Scan", func() error { return Scan(ctx, c, x, y, Sum) })
+	add("ExScan", func() error { return ExScan(ctx, c, x, x, Max) })
 	add("Barrier", func() error { return Barrier(ctx, c) })
 	add("AllReducePreMul", func() error { return AllReducePreMul(ctx, c, x, x, 0.5) })
 	add("AllReduceCoalesced", func() error { return AllReduceCoalesced(ctx, c, pieces, pieces, Sum) })
@@ -73,7 +76,9 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 	})
 	p, err := AllReduceInit(c, x, y, Min)
 	add("Persistent", func() error { return p.Run(ctx) })
-	return names, makes, err
+	scan, err2 := ScanInit(c, x, x, Min)
+	add("Persistent Scan", func() error { return scan.Run(ctx) })
+	return names, makes, errors.Join(err, err2)
 }
 
 // TestCallsDoNotAllocate: after a few calls of each kind, calls allocate

@@ -103,12 +103,12 @@ func ReduceFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T), root
 
 // ScanInit prepares a Scan.
 func ScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
-	return persistent(c, scanArgs(c, send, recv, op, false))
+	return persistent(c, reduceArgs(new(comm.Args), c, plan.Scan, -1, send, recv, op))
 }
 
 // ExScanInit prepares an ExScan.
 func ExScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
-	return persistent(c, scanArgs(c, send, recv, op, true))
+	return persistent(c, reduceArgs(new(comm.Args), c, plan.ExScan, -1, send, recv, op))
 }
 
 // ScanFuncInit prepares a ScanFunc.

@@ -99,7 +99,7 @@ func TestPersistent(t *testing.T) {
 				}
 				cl := call{kind: kind, root: rng.IntN(size), count: rng.IntN(2000), inPlace: i%2 == 0}
 				if reduces(kind) {
-					cl.op = operations[rng.IntN(len(operations))]
+					cl.op = opsOf(kind)[rng.IntN(len(opsOf(kind)))]
 				}
 				tr := elementTypes[rng.IntN(len(elementTypes))](c, cl)
 				p, err := tr.prepare()

@@ -186,7 +186,7 @@ func TestFuncMismatch(t *testing.T) {
 				}
 				return ReduceFunc(t.Context(), c, x, x, keep, 0)
 			})
-			wantText := map[string]string{"operation": "the max of 6 int32", "type": "the sum of 6 uint32",
+			wantText := map[string]string{"operation": "Scan #1 (max of 6 int32)", "type": "Scan #1 (sum of 6 uint32)",
 				"count":   "rank 1 has 5 elements of 4 bytes for root 0, rank 0 6 elements of 4 bytes for root 0",
 				"element": "rank 1 has 6 elements of 4 bytes of another type for root 0, rank 0 6 elements",
 				"root":    " for root 1"}[name]
@@ -211,7 +211,7 @@ func TestFuncMismatchOfNothing(t *testing.T) {
 		}
 		return Scan(t.Context(), c, []int32{}, []int32{}, op)
 	}) {
-		if wantText := "the max of 0 int32"; !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), wantText) {
+		if wantText := "Scan #1 (max of 0 int32)"; !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), wantText) {
 			t.Errorf("rank %d: %v, want ErrMismatch with %q", r, err, wantText)
 		}
 	}

@@ -77,12 +77,12 @@ func StartReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), roo
 
 // StartScan begins a Scan; see Request.
 func StartScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
-	return c.begun(scanArgs(c, send, recv, op, false))
+	return c.begun(reduceArgs(new(comm.Args), c, plan.Scan, -1, send, recv, op))
 }
 
 // StartExScan begins an ExScan; see Request.
 func StartExScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
-	return c.begun(scanArgs(c, send, recv, op, true))
+	return c.begun(reduceArgs(new(comm.Args), c, plan.ExScan, -1, send, recv, op))
 }
 
 // StartScanFunc begins a ScanFunc; see Request.

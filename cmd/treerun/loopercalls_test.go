@@ -13,7 +13,7 @@ import (
 // kinds are the calls that the looper makes, by name.
 var kinds = []string{
 	"AllReduce", "Reduce", "Broadcast", "AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter", "Barrier",
-	"AllReducePreMul", "AllReduceCoalesced", "BroadcastCoalesced", "Send", "StartSend", "SendRecv",
+	"Scan", "ExScan", "AllReducePreMul", "AllReduceCoalesced", "BroadcastCoalesced", "Send", "StartSend", "SendRecv",
 }
 
 // sizes are the bytes of a message, around the sizes at which its path changes.
@@ -141,6 +141,16 @@ func (k call) parts(me, ranks int) (give, take int, want func(i, j int) int32) {
 		return 1, rootOnly(1), reduced
 	case "Broadcast", "BroadcastCoalesced":
 		return rootOnly(1), 1, func(_, j int) int32 { return k.value(k.root, j) }
+	case "Scan":
+		return 1, 1, func(_, j int) int32 { return k.reduced(me+1, j) }
+	case "ExScan":
+		switch {
+		case me > 0:
+			return 1, 1, func(_, j int) int32 { return k.reduced(me, j) }
+		case k.inPlace: // recv stays as it was
+			return 1, 1, k.value
+		}
+		return 1, 1, func(int, int) int32 { return poison }
 	case "AllGather":
 		return 1, ranks, k.value
 	case "Gather":
@@ -257,6 +267,10 @@ func (p *prepared[T]) do(ctx context.Context) error {
 		k, err = collective.AllGatherInit(c, p.send, p.recv)
 	case "ReduceScatter":
 		k, err = collective.ReduceScatterInit(c, p.send, p.recv, p.op)
+	case "Scan":
+		k, err = collective.ScanInit(c, p.send, p.recv, p.op)
+	case "ExScan":
+		k, err = collective.ExScanInit(c, p.send, p.recv, p.op)
 	case "AllToAll":
 		k, err = collective.AllToAllInit(c, p.send, p.recv)
 	case "Gather":

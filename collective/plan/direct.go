@@ -20,7 +20,7 @@ import "slices"
 // AllToAll with different ranks: for many chunks. In the Single form one track does both, in the order that needs no
 // waiting between equal ranks: an AllToAll sends to all, then receives from all.
 func Direct(kind Kind, size, root int, form Form) (*Plan, error) {
-	p, err := newPlan("direct", kind, size, root, Kind.valid)
+	p, err := newPlan("direct", kind, size, root, func(k Kind) bool { return k.valid() && !k.Scans() })
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (m *machine) waiting(t int) (string, int) {
 func (m *machine) checkResults(chunk int) error {
 	var right *symbol
 	for r := range m.plan.Size {
-		if m.role.out >= 0 && r != m.role.out {
+		if m.role.out >= 0 && r != m.role.out || m.plan.Kind == ExScan && r == 0 {
 			continue
 		}
 		if m.role.exchange {
@@ -88,7 +88,7 @@ func (m *machine) checkResults(chunk int) error {
 		}
 		for i := range m.plan.Size {
 			want := uint32(1)
-			if m.role.in >= 0 && i != m.role.in {
+			if m.role.in >= 0 && i != m.role.in || m.plan.Kind.Scans() && i > r || m.plan.Kind == ExScan && i == r {
 				want = 0
 			}
 			switch n := c.symbol.times(i); {

@@ -11,7 +11,7 @@ package plan
 type Kind uint8
 
 // The kinds. Barrier runs as an AllReduce of nothing. The kinds from AllGather
-// on have a message of Size equal parts, one for every rank.
+// to AllToAll have a message of Size equal parts, one for every rank.
 const (
 	AllReduce Kind = iota + 1
 	Reduce
@@ -22,7 +22,16 @@ const (
 	Gather        // the root gets every part; part i is the input of rank i
 	Scatter       // rank i gets part i of the root's input
 	AllToAll      // rank i gets part i of every rank's input
+	Scan          // every rank gets the reduction of the inputs up to its own
+	ExScan        // every rank but the first gets the reduction of the inputs before its own
+	kindEnd       // one past the last
 )
+
+// Kinds yields all kinds.
+func Kinds(yield func(Kind) bool) {
+	for k := AllReduce; k < kindEnd && yield(k); k++ {
+	}
+}
 
 // Op is the operation of a Step on one chunk.
 type Op uint8

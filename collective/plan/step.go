@@ -27,12 +27,13 @@ var opNames = [...]string{Send: "Send", Recv: "Recv", RecvReduce: "RecvReduce", 
 	RecvReduceCopySend: "RecvReduceCopySend", RecvCopySend: "RecvCopySend", Copy: "Copy", LocalReduce: "Reduce"}
 
 var kindNames = [...]string{AllReduce: "allreduce", Reduce: "reduce", Broadcast: "broadcast", Barrier: "barrier",
-	AllGather: "allgather", ReduceScatter: "reducescatter", Gather: "gather", Scatter: "scatter", AllToAll: "alltoall"}
+	AllGather: "allgather", ReduceScatter: "reducescatter", Gather: "gather", Scatter: "scatter", AllToAll: "alltoall",
+	Scan: "scan", ExScan: "exscan"}
 
 var bufNames = [...]string{None: "none", In: "in", Out: "out", Tmp: "tmp"}
 
 func (o Op) valid() bool   { return o >= Send && int(o) < len(opUses) }
-func (k Kind) valid() bool { return k >= AllReduce && int(k) < len(kindNames) }
+func (k Kind) valid() bool { return k >= AllReduce && k < kindEnd }
 func (b Buf) valid() bool  { return int(b) < len(bufNames) }
 
 // Reads reports whether o reads the local buffer Src.
@@ -58,7 +59,10 @@ func (k Kind) HasRoot() bool {
 
 // HasParts reports whether the message of a collective of kind k is one equal
 // part per rank.
-func (k Kind) HasParts() bool { return k >= AllGather }
+func (k Kind) HasParts() bool { return k >= AllGather && k <= AllToAll }
+
+// Scans reports whether every rank gets a reduction of the inputs of other ranks.
+func (k Kind) Scans() bool { return k == Scan || k == ExScan }
 
 // lanePerPart reports whether every lane of kind k carries one part.
 func (k Kind) lanePerPart() bool { return k.HasParts() && k != AllToAll }

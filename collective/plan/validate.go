@@ -131,7 +131,7 @@ func (p *Plan) validateLane(lane int) error {
 	if !(l.Weight > 0) || math.IsInf(l.Weight, 0) {
 		return p.fail(lane, -1, -1, BadField, "weight %v, want a finite number > 0", l.Weight)
 	}
-	if len(l.Tracks) == 0 {
+	if len(l.Tracks) == 0 && (p.Kind != ExScan || p.Size > 1) {
 		return p.fail(lane, -1, -1, BadField, "the lane has no tracks")
 	}
 	role := p.role(lane)
@@ -197,6 +197,8 @@ func (p *Plan) checkStep(role role, rank int, s Step) (Reason, string) {
 		return NotOnTheRank, fmt.Sprintf("uses Out, which only %s has (%v)", p.owner(role.out), p.Kind)
 	case role.in >= 0 && rank != role.in && s.Src == In:
 		return NotOnTheRank, fmt.Sprintf("uses In, which only %s has (%v)", p.owner(role.in), p.Kind)
+	case p.Kind == ExScan && rank == 0 && (s.Src == Out || s.Dst == Out):
+		return NotOnTheRank, fmt.Sprintf("uses Out, which rank 0 has not (%v)", p.Kind)
 	case role.exchange && !(s.Op == Send && s.Src == In || s.Op == Recv && s.Dst == Out || s.Op == Copy && s.Src == In &&
 		s.Dst == Out):
 		return BadField, fmt.Sprintf("an %v only sends In, receives into Out and copies In to Out", p.Kind)

@@ -18,6 +18,7 @@ type algorithm struct {
 	maxRanks int
 	fewLinks bool // it takes no links between hosts but those that join all ranks, or as few
 	pairwise bool // it has plans for the kinds that move every part from one rank to another
+	scans    bool // it has plans for Scan and ExScan
 	// linksPay reports whether its plans are worth the links that they take where these are memory of one host. nil:
 	// they are not.
 	linksPay func(s *Site, kind plan.Kind) bool
@@ -27,18 +28,18 @@ type algorithm struct {
 
 // algorithms has all algorithms, the simple ones first: of candidates with the same price the first wins.
 var algorithms = []algorithm{
-	{name: "flat", maxRanks: directRanks, fewLinks: true, candidates: flat},
+	{name: "flat", maxRanks: directRanks, fewLinks: true, scans: true, candidates: flat},
 	{name: "hierarchical", fewLinks: true, candidates: hierarchical}, // see checkHierarchy for its variants
 	{name: "star", variants: ofTrees, maxRanks: PairRanks, fewLinks: true, candidates: star},
 	{name: "direct", variants: ofSlices, maxRanks: directRanks, pairwise: true, linksPay: always, candidates: direct},
-	{name: "doubling", maxRanks: PairRanks, fewLinks: true, candidates: doubling},
+	{name: "doubling", maxRanks: PairRanks, fewLinks: true, scans: true, candidates: doubling},
 	{name: "double-binary", variants: ofTrees, linksPay: doubleBinaryPays, candidates: doubleBinary},
 	{name: "multi", variants: ofTrees, linksPay: multiPays, candidates: multi},
 	{name: "packing", variants: append(slices.Clone(ofTrees), variantLow), candidates: packing},
 	{name: "kl", variants: ofOwnTrees, maxRanks: PairRanks, candidates: kl},
 	{name: "exact", variants: ofOwnTrees, maxRanks: jointRanks, candidates: exact},
 	{name: "ring", variants: ofTrees, maxRanks: directRanks, candidates: ring},
-	{name: "chain", variants: ofTrees, linksPay: chainPays, candidates: chain},
+	{name: "chain", variants: ofTrees, scans: true, linksPay: chainPays, candidates: chain},
 }
 
 // PairRanks is the largest number of ranks with links between all pairs, directRanks the largest for which those
@@ -55,12 +56,14 @@ func (a *algorithm) candidatesOf(q *query) ([]*Candidate, error) {
 	switch {
 	case pairwise(q.kind) && !a.pairwise:
 		return nil, reasonf("data goes from rank to rank")
+	case q.kind.Scans() && !a.scans:
+		return nil, reasonf("every rank gets another sum")
 	case q.ordered() && !slices.Contains(inOrder, a.name):
 		return nil, unordered()
 	case q.requests(a.name) || q.ordered() || pairwise(q.kind):
 	case a.maxRanks > 0 && q.site.graph.Ranks > a.maxRanks:
 		return nil, tooMuchWork(a.name, a.maxRanks)
-	case a.tooManyLinks(q):
+	case !q.kind.Scans() && a.tooManyLinks(q):
 		return nil, reasonf("not tried for the links that it takes, which memory of the host carries: "+
 			"--algorithm %s does", a.name)
 	}

@@ -18,7 +18,7 @@ import (
 
 // everyKind is all collectives.
 func everyKind() (list []plan.Kind) {
-	for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
+	for kind := range plan.Kinds {
 		list = append(list, kind)
 	}
 	return list

@@ -8,10 +8,12 @@ import (
 
 // chain is one path through all ranks from the root, over quick links: for large messages cut into many chunks. Where
 // one order is requested, and links differ, it is trees along which sums grow from rank to rank, in the order of the
-// ranks.
+// ranks, as always in a scan.
 func chain(q *query) ([]*Candidate, error) {
 	s := q.site
 	switch {
+	case q.kind.Scans():
+		return q.scan(plan.InARow)
 	case q.ordered() && (s.hosts != nil || s.uniform):
 		return nil, unordered()
 	case q.ordered():

@@ -67,7 +67,7 @@ func (p *Planner) Follow(d *Decision) error {
 	}
 	for _, t := range d.Tables {
 		err := fmt.Errorf("%d choices", len(t.Choices))
-		if t.Kind >= int(plan.AllReduce) && t.Kind <= int(plan.AllToAll) && len(t.Choices) > 0 {
+		if t.Kind >= int(plan.AllReduce) && t.Kind < len(p.tables) && len(t.Choices) > 0 {
 			err = p.tables[t.Kind].follow(t.Choices)
 		}
 		if err != nil {

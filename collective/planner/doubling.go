@@ -6,8 +6,10 @@ import "github.com/treerun/treerun/collective/plan"
 func doubling(q *query) ([]*Candidate, error) {
 	s := q.site
 	switch {
+	case q.kind.Scans():
+		return q.scan(plan.InRounds)
 	case q.kind != plan.AllReduce && q.kind != plan.Barrier:
-		return nil, reasonf("for allreduce and barrier")
+		return nil, reasonf("for allreduce, barrier and scans")
 	case s.hosts.alone():
 		return nil, reasonf("every host has one rank: see hierarchical")
 	case s.disconnected != nil:

@@ -2,12 +2,14 @@ package planner
 
 import "github.com/treerun/treerun/collective/plan"
 
-// flat has every rank send all to every other one: the fewest times that a rank waits.
+// flat has every rank send all to every other one that needs it: the fewest times that a rank waits.
 func flat(q *query) ([]*Candidate, error) {
 	s, n := q.site, q.site.graph.Ranks
 	switch {
+	case q.kind.Scans():
+		return q.scan(plan.AtOnce)
 	case q.kind != plan.AllReduce && q.kind != plan.Barrier:
-		return nil, reasonf("for allreduce and barrier")
+		return nil, reasonf("for allreduce, barrier and scans")
 	case q.ordered() && s.hosts != nil && !s.hosts.alone():
 		return nil, unordered()
 	case n > PairRanks:

@@ -16,7 +16,7 @@ type Planner struct {
 	Site   *Site
 	Prices *Prices
 	finder *finder
-	tables [plan.AllToAll + 1]*table // by kind
+	tables [plan.ExScan + 1]*table // by kind
 }
 
 // New returns a Planner for a graph. The error is for a graph that is not valid, or

@@ -204,7 +204,7 @@ func (x *Prices) run(b *ChosenPlan, bytes int64, inflight int, c plan.Chunks, mo
 	switch {
 	case errors.Is(err, sim.ErrStopped):
 		return 0, err
-	case err != nil && pairwise(b.Plan.Kind) && x.site.disconnected != nil:
+	case err != nil && (pairwise(b.Plan.Kind) || b.Plan.Kind.Scans()) && x.site.disconnected != nil:
 		return math.Inf(1), nil
 	case err != nil:
 		return 0, fmt.Errorf("price of plan %s: %w", b.Plan.Name, err)

@@ -43,6 +43,11 @@ func (q *query) fixed(build func() (*plan.Plan, error)) []*Candidate {
 	return []*Candidate{&c}
 }
 
+// scan makes the one candidate of an algorithm for a Scan or an ExScan.
+func (q *query) scan(way plan.Way) ([]*Candidate, error) {
+	return q.fixed(func() (*plan.Plan, error) { return plan.NewScan(q.kind, q.site.graph.Ranks, way) }), nil
+}
+
 // ofChannels makes the candidates of trees or rings: all of them, each with a share, and,
 // for messages that are not worth dividing, the quickest one alone. Nil weights are
 // equal.

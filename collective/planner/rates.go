@@ -129,7 +129,7 @@ func (s *Site) Certify(kind plan.Kind, root int) (Certificate, error) {
 	switch {
 	case g.Ranks == 1:
 		return Certificate{Words: "none: one rank sends nothing"}, nil
-	case pairwise(kind) || kind == plan.Barrier:
+	case pairwise(kind) || kind.Scans() || kind == plan.Barrier:
 		return Certificate{Words: fmt.Sprintf("not known for %v", kind)}, nil
 	case g.Ranks > most:
 		return Certificate{Words: fmt.Sprintf("not known for %v above %d ranks", kind, most)}, nil
@@ -149,7 +149,7 @@ func (s *Site) Certify(kind plan.Kind, root int) (Certificate, error) {
 func (s *Site) LimitBetweenHosts(kind plan.Kind, root int) float64 {
 	h := s.hosts
 	if h == nil || len(h.ranks) > packedHosts || kind.HasParts() && !h.alike() ||
-		pairwise(kind) || kind == plan.Barrier {
+		pairwise(kind) || kind.Scans() || kind == plan.Barrier {
 		return 0
 	}
 	bound, err := pack.FindBound(h.between, packRoot(kind, h.host[max(root, 0)]))

@@ -129,10 +129,10 @@ func (s *Site) Verify(c *ChosenPlan) error {
 	return nil
 }
 
-// Runs reports why there is no plan for a kind, with any options. There is one for kinds without parts.
+// Runs reports why there is no plan for a kind, with any options. There is one for kinds without parts but scans.
 func (s *Site) Runs(kind plan.Kind) error {
 	// Of trees for every part the links between hosts would be too many.
-	if s.HasPairs() || !kind.HasParts() || !pairwise(kind) && s.hosts == nil {
+	if s.HasPairs() || !kind.HasParts() && !kind.Scans() || !pairwise(kind) && !kind.Scans() && s.hosts == nil {
 		return nil
 	}
 	return reasonf("it is for up to %d ranks, not for %d", PairRanks, s.graph.Ranks)

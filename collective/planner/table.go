@@ -173,6 +173,8 @@ func (t *table) byRule(set *candidateSet, bytes int64) (*Range, string) {
 		return e, sideBySide
 	case pairwise(t.kind):
 		return always(first), only
+	case t.kind.Scans() && s.disconnected != nil:
+		return always(last), "ranks without links in the graph have no price"
 	case first == last:
 		return nil, only // the price chooses its chunks
 	}

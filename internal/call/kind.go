@@ -22,6 +22,8 @@ const (
 	Gather
 	Scatter
 	AllToAll
+	Scan
+	ExScan
 )
 
 // The calls that begin with an AllGather. All but the first two combine the inputs of the ranks in the order of the
@@ -31,8 +33,8 @@ const (
 	Split
 	AllReduceFunc
 	ReduceFunc
-	Scan
-	ExScan
+	_ // earlier versions' Scan and ExScan
+	_
 	ScanFunc
 	ExScanFunc
 	ReduceScatterFunc

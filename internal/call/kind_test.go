@@ -10,7 +10,7 @@ import (
 
 // TestKindsOfPlans: a collective has the number, the name and the root that it has in package plan.
 func TestKindsOfPlans(t *testing.T) {
-	for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
+	for kind := range plan.Kinds {
 		if k := call.Kind(kind); strings.ToLower(k.String()) != kind.String() {
 			t.Errorf("number %d is %v, and %v in package plan", kind, k, kind)
 		}

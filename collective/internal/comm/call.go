@@ -64,7 +64,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	a.setID(kind, root, count, t)
 	a.gives, a.gets = roleOf(c.Rank, kind, root)
 	var err error
-	if kind.HasParts() {
+	if kind.HasParts() || kind.Scans() {
 		err = c.Plans.Planner.Site.Runs(kind)
 	}
 	switch {
@@ -87,7 +87,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	case send.Overlap(recv) == kernel.Partial:
 		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
 	}
-	if kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter {
+	if kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter || kind.Scans() {
 		a.checkOp(c)
 	}
 	return a
@@ -108,6 +108,8 @@ func (a *Args) checkOp(c *Comm) {
 		a.Refuse(c, "no such operation: %d", a.Op)
 	case !a.Op.Takes(a.DType):
 		a.Refuse(c, "operation %v is for integers, not for %v", a.Op, a.DType)
+	case a.Kind.Scans() && a.Op == kernel.Avg:
+		a.Refuse(c, "there is no average of the ranks up to one")
 	case a.ID.Device && a.Op > kernel.Avg:
 		a.Refuse(c, "device calls have no operation %v", a.Op)
 	case a.gets && a.Op == kernel.Avg:
@@ -159,7 +161,7 @@ func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, sends,
 	if !a.gives {
 		a.In = nil
 	}
-	if !a.gets {
+	if !a.gets || kind == plan.ExScan && c.Rank == 0 {
 		a.Out = nil
 	}
 	return a

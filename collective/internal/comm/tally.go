@@ -27,7 +27,7 @@ type row struct {
 
 // Rows: of kinds by their numbers, calls in order, and others.
 const (
-	rowInOrder = int(call.AllToAll) + 1
+	rowInOrder = int(call.ExScan) + 1
 	rowSplit   = rowInOrder + int(call.AllReduceMaxLoc-call.AllReduceFunc) + 1
 	rowSparse  = rowSplit + 1
 	rowSend    = rowSparse + 1

@@ -85,7 +85,7 @@ func (r *request) register(f *pflag.FlagSet) {
 
 func kindNames() []string {
 	var names []string
-	for k := plan.AllReduce; k <= plan.AllToAll; k++ {
+	for k := range plan.Kinds {
 		names = append(names, k.String())
 	}
 	return names

@@ -168,7 +168,7 @@ func (d *design) row(n int) (simRow, error) {
 	if row.Ranks > 1 {
 		row.AlgBW = figure(algGBs(bytes*int64(n), us))
 	}
-	c := meter.Find(row.Collective)
+	c := meter.Collective{Kind: r.kind}
 	row.BusBW = figure(c.Bus(float64(row.AlgBW), row.Ranks))
 	if c.Reduces() {
 		row.Op = "sum"

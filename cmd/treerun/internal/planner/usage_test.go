@@ -17,7 +17,7 @@ func TestUsage(t *testing.T) {
 		"--graph DGX1V":                   "did you mean dgx1v?",
 		"--graph dgx3":                    "did you mean dgx2?",
 		"--graph dgx1v --algorithm best":  `unknown algorithm "best": want one of flat, hierarchical`,
-		"--graph dgx1v --collective scan": "want allreduce",
+		"--graph dgx1v --collective sums": "want allreduce",
 		"--graph dgx1v --root 8 --collective reduce":              "ranks 0 to 7",
 		"--graph dgx1v --bytes 0":                                 "want a size",
 		"--graph dgx1v --link-usage-penalty NaN":                  "from 0 to 1",

@@ -37,7 +37,9 @@ func (c *Collective) is(kinds ...plan.Kind) bool { return slices.Contains(kinds,
 func (c *Collective) Empty() bool { return c.is(plan.Barrier) }
 
 // Reduces reports whether c takes an operation.
-func (c *Collective) Reduces() bool { return c.is(plan.AllReduce, plan.Reduce, plan.ReduceScatter) }
+func (c *Collective) Reduces() bool {
+	return c.is(plan.AllReduce, plan.Reduce, plan.ReduceScatter) || c.Kind.Scans()
+}
 
 // lengths returns the number of elements of a rank's input and result, of n ranks. As in nccl-tests, a message in parts
 // is one block for each rank; its size is that of all blocks, and its count that of one.
