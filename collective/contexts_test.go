@@ -42,9 +42,6 @@ var boundForms = []struct {
 	{"AllReduceFunc", func(ctx context.Context, c *Comm) error {
 		return AllReduceFunc(ctx, c, ten(), ten(), func(into, from []float32) {})
 	}},
-	{"ReduceFunc", func(ctx context.Context, c *Comm) error {
-		return ReduceFunc(ctx, c, ten(), ten(), func(into, from []float32) {}, 1)
-	}},
 	{"Recv", func(ctx context.Context, c *Comm) error { return received(ctx, c, ten(), c.Size()-1, 0) }},
 	{"Recv from any", func(ctx context.Context, c *Comm) error { return received(ctx, c, ten(), AnySource, AnyTag) }},
 	{"Send", func(ctx context.Context, c *Comm) error { return Send(ctx, c, make([]float32, 8<<20), c.Size()-1, 0) }},

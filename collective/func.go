@@ -2,9 +2,11 @@ package collective
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
@@ -19,19 +21,15 @@ import (
 // is in a call of this package, and must not make such calls itself. All ranks pass the same function, which cannot be
 // checked.
 //
-// The elements go up a binomial tree of neighbors and then to all ranks, after the ranks have compared their calls: for
-// Sum and the other operations of this package AllReduce is faster. After an error the contents of recv are undefined,
-// and of send where it shares memory with recv.
+// f is called for parts of the slices, on several ranks and in any order of the parts. Elements that are larger than a
+// slot of a link (see WithSlots) go to all ranks, each of which combines them by itself. After an error the contents of
+// recv are undefined, and of send where it shares memory with recv.
 func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
 	return c.inner().Run(ctx, allReduceFunc(c, send, recv, f))
 }
 
 func allReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(comm.InOrder(calls.AllReduceFunc), c, send, recv, -1, f, func(o *comm.Rounds) {
-		copy(recv, send)
-		o.Reduce(kernel.BytesOf(recv))
-		o.Broadcast(kernel.BytesOf(recv))
-	})
+	return funcArgs(c, plan.AllReduce, send, recv, f, -1)
 }
 
 // ReduceFunc is AllReduceFunc with the result in recv of rank root; recv is used on root only. After an error the
@@ -41,17 +39,7 @@ func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into
 }
 
 func reduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int) *comm.Args {
-	if c.Rank() != root {
-		recv = send
-	}
-	return funcArgs(comm.InOrder(calls.ReduceFunc), c, send, recv, root, f, func(o *comm.Rounds) {
-		acc := slices.Clone(send)
-		o.Reduce(kernel.BytesOf(acc))
-		o.Hand(kernel.BytesOf(acc), root)
-		if c.Rank() == root {
-			o.Add(func() { copy(recv, acc) })
-		}
-	})
+	return funcArgs(c, plan.Reduce, send, recv, f, root)
 }
 
 // Scan combines send of all ranks up to this one with op, which must not be Avg, and stores the result in recv. send
@@ -66,17 +54,6 @@ func ExScan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error
 	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.ExScan, -1, send, recv, op))
 }
 
-// scans makes the rounds of a ScanFunc or ExScanFunc.
-func scans[T any](c *Comm, send, recv []T, exclusive bool) func(o *comm.Rounds) {
-	return func(o *comm.Rounds) {
-		acc := slices.Clone(send)
-		o.Scan(kernel.BytesOf(acc), exclusive)
-		if !exclusive || c.Rank() > 0 {
-			o.Add(func() { copy(recv, acc) })
-		}
-	}
-}
-
 // ScanFunc is Scan with an operation of the caller: see AllReduceFunc. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
 func ScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
@@ -84,7 +61,7 @@ func ScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, 
 }
 
 func scanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(comm.InOrder(calls.ScanFunc), c, send, recv, -1, f, scans(c, send, recv, false))
+	return funcArgs(c, plan.Scan, send, recv, f, -1)
 }
 
 // ExScanFunc is ScanFunc without this rank's own part: recv of rank 0 stays as it was.
@@ -93,31 +70,17 @@ func ExScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into
 }
 
 func exScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(comm.InOrder(calls.ExScanFunc), c, send, recv, -1, f, scans(c, send, recv, true))
+	return funcArgs(c, plan.ExScan, send, recv, f, -1)
 }
 
-// ReduceScatterFunc is ReduceScatter with an operation of the caller: see AllReduceFunc. The elements go to rank 0, and
-// each rank's part of the result from there. After an error the contents of recv are undefined, and of send where it
-// shares memory with recv.
+// ReduceScatterFunc is ReduceScatter with an operation of the caller: see AllReduceFunc. After an error the contents of
+// recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
 	return c.inner().Run(ctx, reduceScatterFunc(c, send, recv, f))
 }
 
 func reduceScatterFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	a, in, n := comm.InOrder(calls.ReduceScatterFunc), c.inner(), len(recv)
-	if len(send) != n*in.Size {
-		a.Refuse(in, "send has %d elements, want %d parts of %d", len(send), in.Size, n)
-		return a
-	}
-	part, own := kernel.BytesOf(recv), kernel.BytesOf(send[in.Rank*n:][:n])
-	if kernel.OverlapOf(part, kernel.BytesOf(send)) != kernel.Apart && kernel.OverlapOf(part, own) != kernel.InPlace {
-		a.Refuse(in, "send and recv overlap; in place, recv is part %d of send", in.Rank)
-	}
-	return funcArgs(a, c, send, send, -1, f, func(o *comm.Rounds) {
-		acc := slices.Clone(send)
-		o.Reduce(kernel.BytesOf(acc))
-		o.Scatter(kernel.BytesOf(acc), part)
-	})
+	return funcArgs(c, plan.ReduceScatter, send, recv, f, -1)
 }
 
 // AllReduceMinLoc returns, on every rank, the minimum of v over all ranks and the lowest rank that has it. A NaN is
@@ -135,7 +98,7 @@ func AllReduceMaxLoc[T Number](ctx context.Context, c *Comm, v T) (greatest T, r
 
 func extreme[T Number](ctx context.Context, c *Comm, k calls.Kind, v T, op kernel.Op) (T, int, error) {
 	all, t, rank := make([]T, c.inner().Size), dtypeOf[T](), 0
-	a := comm.InOrder(k)
+	a := comm.NewArgs(calls.ID{Kind: k})
 	if err := c.inner().Run(ctx, a.SetGather(c.inner(), t, kernel.BytesOf([]T{v}), kernel.BytesOf(all))); err != nil {
 		return v, -1, err
 	}
@@ -151,25 +114,67 @@ func extreme[T Number](ctx context.Context, c *Comm, k calls.Kind, v T, op kerne
 	return all[0], rank, nil
 }
 
-// apart refuses slices that overlap in part.
-func apart(a *comm.Args, c *Comm, send, recv []byte) {
-	if a.Err == nil && kernel.OverlapOf(send, recv) == kernel.Partial {
-		a.Refuse(c.inner(), "send and recv overlap in part; use the same slice or two separate ones")
+// funcArgs sets, and checks, a call with a function of the caller.
+func funcArgs[T any](c *Comm, kind plan.Kind, send, recv []T, f func(into, from []T), root int) *comm.Args {
+	of, in := reflect.TypeFor[T](), c.inner()
+	a := comm.NewArgs(calls.ID{Kind: calls.Kind(kind), Func: true, DType: digestOf(of)})
+	a.In, a.Out, a.Elem = kernel.BytesOf(send), kernel.BytesOf(recv), int(of.Size())
+	a.Func = func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) }
+	if f == nil || a.ID.DType == 0 {
+		a.Refuse(in, "no function, or elements with pointers or without a size: %v", of)
+	} else if in.Size > 1 && in.Plans.Messages < 0 {
+		a.Refuse(in, "it is for %s", in.Plans.NoMessages())
 	}
+	a.SetHost(in, kind, root, 0, len(send), len(recv))
+	if a.Err != nil || in.Size == 1 || a.Elem <= in.Endpoint.MaxPayload() {
+		return a
+	}
+	all := make([]T, len(send)*in.Size)
+	gather := comm.NewArgs(a.ID).SetGather(in, kernel.Uint8, kernel.BytesOf(send), kernel.BytesOf(all))
+	gather.ID.Root = int32(root)
+	return gather.Then(len(a.In), func() { foldAll(in, kind, all, recv, f, root) })
 }
 
-// funcArgs sets, and checks, a call with a function of the caller.
-func funcArgs[T any](a *comm.Args, c *Comm, send, recv []T, root int, f func(into, from []T),
-	follow func(o *comm.Rounds)) *comm.Args {
-	of := reflect.TypeFor[T]()
-	if a.Err == nil && (f == nil || of.Size() == 0 || !plain(of)) {
-		a.Refuse(c.inner(), "no function, or elements with pointers or without a size: %v", of)
+// foldAll combines the inputs of the ranks, which are in all, to what this rank gets.
+func foldAll[T any](in *comm.Comm, kind plan.Kind, all, recv []T, f func(into, from []T), root int) {
+	n, ranks := len(all)/in.Size, in.Size
+	switch {
+	case kind == plan.Scan:
+		ranks = in.Rank + 1
+	case kind == plan.ExScan:
+		ranks = in.Rank
+	case kind == plan.Reduce && in.Rank != root:
+		ranks = 0
 	}
-	apart(a, c, kernel.BytesOf(send), kernel.BytesOf(recv))
-	h := fnv.New64a()
-	h.Write([]byte(of.String()))
-	return a.SetInOrder(c.inner(), len(send), len(recv), int(of.Size()), root, h.Sum64(),
-		func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) }, follow)
+	if n == 0 || ranks == 0 {
+		return
+	}
+	for r := 1; r < ranks; r++ {
+		f(all[:n], all[r*n:][:n])
+	}
+	if kind == plan.ReduceScatter {
+		all = all[in.Rank*len(recv):]
+	}
+	copy(recv, all[:len(recv)])
+}
+
+// digests are the results of digestOf.
+var digests sync.Map
+
+// digestOf returns a digest of a type whose values have the same meaning in another process, 0 for others, and where
+// they have no size.
+func digestOf(t reflect.Type) kernel.DType {
+	if d, known := digests.Load(t); known {
+		return d.(kernel.DType)
+	}
+	var d kernel.DType
+	if t.Size() > 0 && plain(t) {
+		h := fnv.New32a()
+		fmt.Fprint(h, t, t.Size())
+		d = kernel.DType(1 + h.Sum32()%255)
+	}
+	digests.Store(t, d)
+	return d
 }
 
 // plain reports whether a value of t has the same meaning in another process.

@@ -78,7 +78,18 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 	add("Persistent", func() error { return p.Run(ctx) })
 	scan, err2 := ScanInit(c, x, x, Min)
 	add("Persistent Scan", func() error { return scan.Run(ctx) })
-	return names, makes, errors.Join(err, err2)
+	f := func(into, from []float32) {
+		for i := range into {
+			into[i] += from[i]
+		}
+	}
+	reduce, err3 := AllReduceFuncInit(c, x, y, f)
+	add("Persistent AllReduceFunc", func() error { return reduce.Run(ctx) })
+	scatter, err4 := ReduceScatterFuncInit(c, whole, x, f)
+	add("Persistent ReduceScatterFunc", func() error { return scatter.Run(ctx) })
+	exclusive, err5 := ExScanFuncInit(c, x, x, f)
+	add("Persistent ExScanFunc", func() error { return exclusive.Run(ctx) })
+	return names, makes, errors.Join(err, err2, err3, err4, err5)
 }
 
 // TestCallsDoNotAllocate: after a few calls of each kind, calls allocate

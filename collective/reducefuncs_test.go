@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,10 +24,10 @@ func thenAll(into, from []affine) {
 	}
 }
 
-// TestFuncs combines by an operation that shows the order of the ranks, on 1 to 9 ranks, in place and not, from one
-// element to many, and compares with the sequential composition of the ranks' functions.
+// TestFuncs combines by an operation that shows the order of the ranks, on 1 to 9 ranks and 18, in place and not, from
+// one element to many, and compares with the sequential composition of the ranks' functions.
 func TestFuncs(t *testing.T) {
-	for size := 1; size <= 9; size++ {
+	for _, size := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 18} {
 		for _, count := range []int{0, 1, 5, testutil.Count(3000, 50000)} {
 			rng := rand.New(rand.NewPCG(uint64(size), uint64(count)))
 			given := make([][]affine, size)
@@ -187,9 +188,9 @@ func TestFuncMismatch(t *testing.T) {
 				return ReduceFunc(t.Context(), c, x, x, keep, 0)
 			})
 			wantText := map[string]string{"operation": "Scan #1 (max of 6 int32)", "type": "Scan #1 (sum of 6 uint32)",
-				"count":   "rank 1 has 5 elements of 4 bytes for root 0, rank 0 6 elements of 4 bytes for root 0",
-				"element": "rank 1 has 6 elements of 4 bytes of another type for root 0, rank 0 6 elements",
-				"root":    " for root 1"}[name]
+				"count":   "ReduceFunc #1 (5 elements, type digest",
+				"element": "ReduceFunc #1 (6 elements, type digest",
+				"root":    ", root 1)"}[name]
 			for r, err := range errs {
 				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), wantText) {
 					t.Errorf("rank %d: %v, want ErrMismatch with %q", r, err, wantText)
@@ -251,14 +252,79 @@ func TestFuncArguments(t *testing.T) {
 func TestFuncHoldsTheCommunicator(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		x := []int32{1}
-		var busy error
+		busy := ErrBusy // where f is not called
 		err := AllReduceFunc(t.Context(), c, x, x, func(into, from []int32) {
 			busy = Barrier(t.Context(), c)
 			into[0] += from[0]
 		})
-		if err != nil || x[0] != 3 || c.Rank() == 0 && !errors.Is(busy, ErrBusy) {
+		if err != nil || x[0] != 3 || !errors.Is(busy, ErrBusy) {
 			return fmt.Errorf("%v, %w, and within it %w", x, err, busy)
 		}
 		return Barrier(t.Context(), c)
 	})
+}
+
+// block is an element that is larger than a slot of small links.
+type block [100]affine
+
+// TestLargeElements combines elements that are larger than a slot, and such as are no multiple of 8 bytes, and compares
+// with the sequential composition.
+func TestLargeElements(t *testing.T) {
+	for size := 1; size <= 4; size++ {
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			return errors.Join(composed(t, c, func(b *block, i int) *affine { return &b[i%100] }),
+				composed(t, c, func(b *[3]affine, i int) *affine { return &b[i%3] }))
+		}, WithSlots(2, 256))
+	}
+}
+
+// composed makes every call with a function of elements that consist of several affine functions, which at returns.
+func composed[T any](t *testing.T, c *Comm, at func(b *T, i int) *affine) error {
+	const count = 50
+	size, me := c.Size(), c.Rank()
+	combine := func(into, from []T) {
+		for i := range into {
+			for j := range 100 {
+				if a := at(&into[i], j); j == 0 || a != at(&into[i], 0) && j < 3 {
+					*a = a.then(*at(&from[i], j))
+				}
+			}
+		}
+	}
+	var given, upTo [][]T
+	for r := range size {
+		rng, g := rand.New(rand.NewPCG(uint64(r), 1)), make([]T, count*size)
+		for i := range g {
+			for j := range 3 {
+				*at(&g[i], j) = affine{rng.Uint32(), rng.Uint32()}
+			}
+		}
+		sum := slices.Clone(g)
+		if r > 0 {
+			sum = slices.Clone(upTo[r-1])
+			combine(sum, g)
+		}
+		given, upTo = append(given, g), append(upTo, sum)
+	}
+	all, before := upTo[size-1], make([]T, count*size)
+	if me > 0 {
+		before = upTo[me-1]
+	}
+	recv, part, atRoot := make([]T, count*size), make([]T, count), make([]T, count*size)
+	scanned, exScanned := make([]T, count*size), make([]T, count*size)
+	err := errors.Join(AllReduceFunc(t.Context(), c, given[me], recv, combine),
+		ReduceScatterFunc(t.Context(), c, given[me], part, combine),
+		ReduceFunc(t.Context(), c, given[me], atRoot, combine, size-1),
+		ScanFunc(t.Context(), c, given[me], scanned, combine),
+		ExScanFunc(t.Context(), c, given[me], exScanned, combine))
+	for name, pair := range map[string][2][]T{"AllReduceFunc": {recv, all}, "ScanFunc": {scanned, upTo[me]},
+		"ReduceScatterFunc": {part, all[me*count:][:count]}, "ExScanFunc": {exScanned, before}} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			err = errors.Join(err, fmt.Errorf("%s of %T is wrong", name, *new(T)))
+		}
+	}
+	if me == size-1 && !reflect.DeepEqual(atRoot, all) {
+		err = errors.Join(err, fmt.Errorf("ReduceFunc of %T is wrong", *new(T)))
+	}
+	return err
 }

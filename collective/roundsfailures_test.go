@@ -53,10 +53,10 @@ func TestRoundsMismatch(t *testing.T) {
 		text string
 		odd  func(c *Comm) (Request, error)
 	}{
-		"count": {"rank 1 has 5 elements of 4 bytes", func(c *Comm) (Request, error) {
+		"count": {"ScanFunc #1 (5 elements, type digest", func(c *Comm) (Request, error) {
 			return StartScanFunc(c, x()[1:], x()[1:], keep)
 		}},
-		"parts": {"rank 1 has 6 elements of 2 bytes", func(c *Comm) (Request, error) {
+		"parts": {"ScanFunc #1 (6 elements, type digest", func(c *Comm) (Request, error) {
 			y := make([]int16, 6)
 			return StartScanFunc(c, y, y, func(into, from []int16) {})
 		}},
@@ -122,8 +122,8 @@ func TestRoundsAndClose(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		left := make(chan struct{})
 		for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
-			x := make([]int32, 1)
-			r, err := StartAllReduceFunc(c, x, x, func(into, from []int32) {})
+			ones := []int{1, 1, 1}
+			r, err := StartAllToAllV(c, ones, ones, make([]int, 3), ones)
 			for err == nil && begun && !c.in.Engine.Idle() { // the ranks compare their calls
 				_, err = r.Test()
 			}
@@ -151,8 +151,8 @@ func TestRoundsAndClose(t *testing.T) {
 func TestRoundsGivenUp(t *testing.T) {
 	failed := make(chan struct{})
 	for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
-		x := []int32{int32(c.Rank())}
-		begun, err := StartAllReduceFunc(c, x, x, func(into, from []int32) { into[0] += from[0] })
+		ones := []int{1, 1, 1}
+		begun, err := StartAllToAllV(c, ones, ones, make([]int, 3), ones)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func TestRoundsGivenUp(t *testing.T) {
 	}) {
 		var re *RankError
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &re) || re.Rank != 2 ||
-			!strings.Contains(err.Error(), "AllReduceFunc") {
+			!strings.Contains(err.Error(), "AllToAllV") {
 			t.Errorf("rank %d: %v, want a deadline that names rank 2", r, err)
 		}
 	}

@@ -35,7 +35,7 @@ type Span struct {
 // Span returns the span of s in a message, or in parts, of count elements of elem bytes. It is cut as c requires for
 // links with slots of slot bytes; if slot is 0 it is one chunk.
 func (s *Share) Span(count int64, elem int, c Chunks, slot int) Span {
-	unit := int64(Quantum / elem)
+	unit := int64(max(Quantum/elem, 1))
 	var d Span
 	d.Start = int(CutAt(count, s.From, unit)) * elem
 	d.Bytes = int(CutAt(count, s.UpTo, unit))*elem - d.Start
@@ -45,6 +45,7 @@ func (s *Share) Span(count int64, elem int, c Chunks, slot int) Span {
 	grain := d.Bytes
 	if slot > 0 {
 		grain = c.Of(int64(d.Bytes), s.UpTo-s.From, s.Widest, slot)
+		grain = max(grain-grain%elem, elem) // elements of the caller's may be of any size
 	}
 	d.Cut(grain)
 	return d

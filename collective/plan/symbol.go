@@ -164,6 +164,35 @@ func VerifyStable(p *Plan, hosts [][]int, slots int) error {
 	return verify(p, slots, hosts)
 }
 
+// InOrder returns the fused steps of a valid plan, by lane and track, with the operands of every step in the order of
+// the ranks: for operations that are not commutative. The error is for a plan that adds in another order.
+func (p *Plan) InOrder() (fused [][][]Fused, err error) {
+	for lane := range p.Lanes {
+		m := newMachine(p, lane, 1)
+		m.sorts = true
+		m.begin(false)
+		if err := m.run(); err != nil {
+			return nil, err
+		}
+		tracks := make([][]Fused, len(m.tracks))
+		for t := range m.tracks {
+			tracks[t] = m.tracks[t].fused
+		}
+		fused = append(fused, tracks)
+	}
+	return fused, nil
+}
+
+// sort puts the operands of a step, and their values, in the order of the ranks.
+func (m *machine) sort(args []Operand) {
+	for i := range args {
+		for j := i; j > 0 && m.values[j].parts[0].rank < m.values[j-1].parts[0].rank; j-- {
+			args[j], args[j-1] = args[j-1], args[j]
+			m.values[j], m.values[j-1] = m.values[j-1], m.values[j]
+		}
+	}
+}
+
 // checkHosts checks that every host has ranks, n all together.
 func checkHosts(hosts [][]int, n int) error {
 	for i, ranks := range hosts {

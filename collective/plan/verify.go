@@ -86,6 +86,7 @@ type machine struct {
 	chunks int
 	parts  int     // that a rank's buffers have: 1, but in an AllToAll
 	sum    *symbol // the required sum of a reduction; nil: any sum of the right inputs
+	sorts  bool    // steps combine their operands in the order of the ranks: see InOrder
 	clocks bool    // some rank has two tracks: keep the order of events
 
 	tracks []runner
@@ -234,8 +235,14 @@ func (m *machine) step(t int) (err error) {
 			}
 		}
 	}
+	if m.sorts {
+		m.sort(s.Args)
+	}
 	value := m.values[0]
 	for i, v := range m.values[1:] {
+		if m.sorts && value.parts[len(value.parts)-1].rank >= v.parts[0].rank {
+			return m.fail(at(s.Args[i+1].Step), Unstable, "adds %v to %v", v, value)
+		}
 		value = value.plus(v, at(s.Args[i+1].Step))
 	}
 	if s.Dst != None {

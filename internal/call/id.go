@@ -21,6 +21,7 @@ type ID struct {
 	Op     kernel.Op // 0 where there is none
 	DType  kernel.DType
 	Chain  uint8 // a digest of all calls up to this one
+	Func   bool  // a function of the caller's combines; DType is a digest of the type of its elements
 	Scaled bool  // a Sum of inputs that each rank multiplies by a factor first
 	Varied bool  // the parts differ in length
 	Device bool  // the call runs on devices: its chunks do not travel over the links of the host
@@ -36,6 +37,8 @@ func (id ID) Bytes() uint64 { return id.Count * uint64(id.DType.Size()) }
 // Name returns the name of the function that makes the call.
 func (id ID) Name() string {
 	switch {
+	case id.Func:
+		return id.Kind.String() + "Func"
 	case id.Varied:
 		return id.Kind.String() + "V"
 	case id.Device:
@@ -59,7 +62,7 @@ func (id ID) String() string {
 		return fmt.Sprintf("sparse collective #%d", id.Seq)
 	case k == AllReduceMinLoc || k == AllReduceMaxLoc:
 		return fmt.Sprintf("%v #%d (%v)", k, id.Seq, id.DType)
-	case k == Split || k.InOrder():
+	case k == Split:
 		return fmt.Sprintf("%v #%d", k, id.Seq)
 	case k == Barrier:
 		return fmt.Sprintf("%s #%d", id.Name(), id.Seq)
@@ -79,7 +82,11 @@ func (id ID) arguments() string {
 	if !id.CountsAtRoot() && !(id.Varied && id.Kind == AllToAll) { // there each rank has its own count
 		fmt.Fprintf(&b, "%d ", id.Count)
 	}
-	b.WriteString(id.DType.String())
+	if id.Func {
+		fmt.Fprintf(&b, "elements, type digest %02x", uint8(id.DType))
+	} else {
+		b.WriteString(id.DType.String())
+	}
 	if id.Root >= 0 {
 		fmt.Fprintf(&b, ", root %d", id.Root)
 	}
@@ -93,6 +100,7 @@ func (id ID) arguments() string {
 const (
 	device    = 0x40 // in Kind; in Op of a message
 	varied    = 0x20 // in Kind
+	function  = 99   // the Op of a call with a function of the caller's
 	scaledSum = 100  // the Op of a call that is Scaled; an Op above it is the Kind of a call that begins with an AllGather
 	numberAt  = 16   // where in Root the number begins
 )
@@ -119,6 +127,8 @@ func (id *ID) Encode(h *Header) {
 		switch {
 		case id.Kind >= Exchange && id.Kind <= AllReduceMaxLoc:
 			kind, op = uint8(AllGather), kind
+		case id.Func:
+			op = function
 		case id.Scaled:
 			op = scaledSum
 		}
@@ -151,6 +161,8 @@ func (h Header) ID() ID {
 	switch k := Kind(h.Op); {
 	case id.Kind == AllGather && k >= Exchange && k <= AllReduceMaxLoc:
 		id.Kind, id.Op = k, 0
+	case h.Op == function:
+		id.Func, id.Op = true, 0
 	case h.Op == scaledSum:
 		id.Scaled, id.Op = true, kernel.Sum
 	}

@@ -26,18 +26,11 @@ const (
 	ExScan
 )
 
-// The calls that begin with an AllGather. All but the first two combine the inputs of the ranks in the order of the
-// ranks; AllReduceMinLoc and AllReduceMaxLoc do so with one element of each, which is in no slice of the caller's.
+// The calls that begin with an AllGather. Those of AllReduceMinLoc and AllReduceMaxLoc are of one element of each rank,
+// which is in no slice of the caller's.
 const (
 	Exchange Kind = iota + 101 // of a sparse collective or, on a device, of ranks that open their devices
 	Split
-	AllReduceFunc
-	ReduceFunc
-	_ // earlier versions' Scan and ExScan
-	_
-	ScanFunc
-	ExScanFunc
-	ReduceScatterFunc
 	AllReduceMinLoc
 	AllReduceMaxLoc
 )
@@ -48,8 +41,7 @@ const Message Kind = 255
 var kindNames = map[Kind]string{
 	AllReduce: "AllReduce", Reduce: "Reduce", Broadcast: "Broadcast", Barrier: "Barrier", AllGather: "AllGather",
 	ReduceScatter: "ReduceScatter", Gather: "Gather", Scatter: "Scatter", AllToAll: "AllToAll", Exchange: "Sparse",
-	Split: "Split", AllReduceFunc: "AllReduceFunc", ReduceFunc: "ReduceFunc", Scan: "Scan", ExScan: "ExScan",
-	ScanFunc: "ScanFunc", ExScanFunc: "ExScanFunc", ReduceScatterFunc: "ReduceScatterFunc",
+	Split: "Split", Scan: "Scan", ExScan: "ExScan",
 	AllReduceMinLoc: "AllReduceMinLoc", AllReduceMaxLoc: "AllReduceMaxLoc",
 }
 
@@ -60,9 +52,6 @@ func (k Kind) String() string {
 	}
 	return fmt.Sprintf("unknown call %d", uint8(k))
 }
-
-// InOrder reports whether calls of kind k combine the inputs of the ranks in the order of the ranks.
-func (k Kind) InOrder() bool { return k >= AllReduceFunc && k <= AllReduceMaxLoc }
 
 // hasRoot reports whether calls of kind k have a root.
 func (k Kind) hasRoot() bool { return k == Reduce || k == Broadcast || k == Gather || k == Scatter }

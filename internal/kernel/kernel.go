@@ -42,6 +42,19 @@ type Work struct {
 	Divide int     // from 2 on: the divisor of the result at the end
 	Scale  bool    // the input of a rank is multiplied by Factor before anything else
 	Factor [8]byte // one element, in its first bytes
+
+	// Func, unless nil, is in place of Op: it combines elements of Elem bytes each, of lower ranks in into and of higher
+	// ones in from, and stores the result in into. DType is 0.
+	Func func(into, from []byte)
+	Elem int
+}
+
+// Size returns the size of an element in bytes.
+func (w *Work) Size() int {
+	if w.Func != nil {
+		return w.Elem
+	}
+	return w.DType.Size()
 }
 
 // DType is an element type. Numbers are in the byte order of the machine.

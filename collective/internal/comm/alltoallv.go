@@ -36,17 +36,16 @@ func AllToAllV(c *Comm, t kernel.DType, send []byte, sendCounts []int, recv []by
 		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, c.Size, c.Size)
 	}
 	a.follow = func() []engine.Round {
-		o, parts := &Rounds{c: c}, make([]p2p.Pass, c.Size)
+		parts := make([]p2p.Pass, c.Size)
 		for r := range parts {
 			parts[r] = p2p.Pass{Peer: r, Out: send[out[r]*size : out[r+1]*size], In: recv[in[r]*size : in[r+1]*size]}
 		}
-		o.list = []engine.Round{{Then: func() error { return sentAs(theirs, in, c.Rank) }}}
+		list := []engine.Round{{Then: func() error { return sentAs(theirs, in, c.Rank) }}}
 		for step := 1; step < c.Size; step *= 2 { // no rank continues before all have found that the counts agree
-			o.Add(nothing, p2p.Pass{Peer: (c.Rank + step) % c.Size, Out: mine[:1]},
-				p2p.Pass{Peer: (c.Rank - step + c.Size) % c.Size, In: theirs[:1]})
+			list = append(list, engine.Round{Passes: []p2p.Pass{{Peer: (c.Rank + step) % c.Size, Out: mine[:1]},
+				{Peer: (c.Rank - step + c.Size) % c.Size, In: theirs[:1]}}})
 		}
-		o.Add(nothing, parts...)
-		return o.list
+		return append(list, engine.Round{Passes: parts})
 	}
 	return a
 }

@@ -103,7 +103,7 @@ func (a *Args) SetBarrier() *Args {
 // checkOp refuses an operation that there is not for these elements.
 func (a *Args) checkOp(c *Comm) {
 	switch {
-	case a.Err != nil:
+	case a.Err != nil || a.Func != nil:
 	case !a.Op.Valid():
 		a.Refuse(c, "no such operation: %d", a.Op)
 	case !a.Op.Takes(a.DType):
@@ -139,7 +139,7 @@ func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName stri
 		}
 	}
 	own := part
-	own.Addr = whole.Addr + uint64(begin*a.DType.Size())
+	own.Addr = whole.Addr + uint64(begin*a.Size())
 	switch {
 	case part.Count != count:
 		a.Refuse(c, "%s has %d elements, counts have %d for this rank", partName, part.Count, count)
@@ -205,10 +205,21 @@ func (a *Args) SetGather(c *Comm, t kernel.DType, mine, all []byte) *Args {
 	return a.SetHost(c, plan.AllGather, -1, t, len(mine)/t.Size(), len(all)/t.Size())
 }
 
+// Then has this rank run f once a, in which own bytes are the caller's, is done otherwise.
+func (a *Args) Then(own int, f func()) *Args {
+	a.own, a.follow = own, func() []engine.Round {
+		return []engine.Round{{Then: func() error {
+			f()
+			return nil
+		}}}
+	}
+	return a
+}
+
 // bytes returns how long the message of a is on communicators of that many ranks, that of all parts where it has parts.
 func (a *Args) bytes(ranks int) int {
 	if a.Kind.HasParts() && a.Begins == nil {
-		return int(a.ID.Count) * a.DType.Size() * ranks
+		return int(a.ID.Count) * a.Size() * ranks
 	}
-	return int(a.ID.Count) * a.DType.Size()
+	return int(a.ID.Count) * a.Size()
 }

@@ -128,7 +128,7 @@ func (r Request) resume() (done bool, err error) {
 		c.Tally.enter(rowOfMessage(!r.message.Message().Receives()), 0)
 	} else {
 		begun := c.callOf(r.seq)
-		c.Tally.enter(rowOf(begun.ID.Kind), int(begun.ID.Count)*begun.DType.Size())
+		c.Tally.enter(rowOf(&begun.ID), int(begun.ID.Count)*begun.Size())
 	}
 	return false, nil
 }
@@ -192,7 +192,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 		return c.Cancel(ctx, a)
 	}
 	bytes := a.bytes(c.Size)
-	sort := rowOf(a.ID.Kind)
+	sort := rowOf(&a.ID)
 	first := c.Tally.enter(sort, bytes)
 	if err := c.MakeRoom(ctx); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if a.ID.CountsAtRoot() {
 		planned = rootedBytes // ranks have each their own length
 	}
-	pr, served, err := c.Setup.Program(a.Kind, int(a.ID.Root), planned)
+	pr, served, err := c.Setup.Program(a.Kind, int(a.ID.Root), planned, a.Func != nil)
 	if err != nil { // the others wait for this rank
 		return c.failure.duringCall(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
 	}

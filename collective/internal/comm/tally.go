@@ -25,38 +25,37 @@ type row struct {
 	untimed        int          // calls that are not timed before the next one is
 }
 
-// Rows: of kinds by their numbers, calls in order, and others.
+// Rows: of kinds by their numbers, the same with functions, and others.
 const (
-	rowInOrder = int(call.ExScan) + 1
-	rowSplit   = rowInOrder + int(call.AllReduceMaxLoc-call.AllReduceFunc) + 1
-	rowSparse  = rowSplit + 1
-	rowSend    = rowSparse + 1
-	rowRecv    = rowSend + 1
-	rowProbe   = rowRecv + 1
-	rowsEnd    = rowProbe + 1
+	rowFuncs  = int(call.ExScan) + 1
+	rowOthers = 2 * rowFuncs
+	rowSplit  = rowOthers + int(call.Split-call.Exchange)
+	rowSend   = rowOthers + int(call.AllReduceMaxLoc-call.Exchange) + 1
+	rowRecv   = rowSend + 1
+	rowProbe  = rowRecv + 1
+	rowsEnd   = rowProbe + 1
 )
 
 var rowNames = func() (names [rowsEnd]string) {
-	for k := call.AllReduce; k <= call.AllReduceMaxLoc; k++ {
-		if row := rowOf(k); row < rowsEnd {
-			names[row] = k.String()
-		}
+	for k := call.AllReduce; k <= call.ExScan; k++ {
+		names[k], names[rowFuncs+int(k)] = k.String(), k.String()+"Func"
+	}
+	for k := call.Exchange; k <= call.AllReduceMaxLoc; k++ {
+		names[rowOf(&call.ID{Kind: k})] = k.String()
 	}
 	names[rowSend], names[rowRecv], names[rowProbe] = "Send", "Recv", "Probe"
 	return names
 }()
 
 // rowOf returns the row of a call.
-func rowOf(k call.Kind) int {
+func rowOf(id *call.ID) int {
 	switch {
-	case k == call.Split:
-		return rowSplit
-	case k == call.Exchange:
-		return rowSparse
-	case k.InOrder():
-		return rowInOrder + int(k-call.AllReduceFunc)
+	case id.Kind >= call.Exchange:
+		return rowOthers + int(id.Kind-call.Exchange)
+	case id.Func:
+		return rowFuncs + int(id.Kind)
 	}
-	return int(k)
+	return int(id.Kind)
 }
 
 // Of calls of one sort the first, and those of many bytes, are timed. Of the others every sampleEvery-th stands for

@@ -52,7 +52,7 @@ type Piece struct {
 // bytes is the length of a part of the message, on average where parts differ and this rank has the counts of all, or
 // the whole one without parts.
 func (c *Call) bytes() int64 {
-	bytes := int64(c.ID.Count) * int64(c.DType.Size())
+	bytes := int64(c.ID.Count) * int64(c.Size())
 	if c.Begins == nil || c.ID.CountsAtRoot() && c.program.e.rank != int(c.ID.Root) {
 		return bytes
 	}

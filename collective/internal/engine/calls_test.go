@@ -37,7 +37,7 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
 			programs := make([]*Program, len(plans))
 			for i, p := range plans {
 				var err error
-				if programs[i], err = Bind(p, links, first[i]); err != nil {
+				if programs[i], err = Bind(p, links, first[i], false); err != nil {
 					t.Error(err)
 					return
 				}

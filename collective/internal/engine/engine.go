@@ -38,7 +38,7 @@ type Engine struct {
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece
 	tiny    [tiny]byte
-	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand
+	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand, or the value of a function
 }
 
 // New makes the Engine of a rank, whose end of links ep is, of that layout. Messages from rank to rank travel on lane

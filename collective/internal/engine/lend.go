@@ -68,7 +68,7 @@ func (e *Engine) prepareLending(c *Call) {
 func (c *Call) lends(s *step) bool {
 	switch buf, _, _ := s.value(); buf {
 	case plan.In:
-		lasts := s.keepsIn || c.Op == 0 && c.ID.Kind != call.AllToAll
+		lasts := s.keepsIn || c.Op == 0 && c.Func == nil && c.ID.Kind != call.AllToAll
 		return (c.lendIn || c.mayIn && s.zeroCopy) && (lasts || !c.inPlace)
 	case plan.Out:
 		return s.keepsOut && (c.lendOut || c.mayOut && s.zeroCopy)

@@ -137,6 +137,8 @@ func (e *Engine) combine(c *Call, operands [][]byte, to, dst []byte) {
 		if len(value) > 0 && &value[0] != &operands[0][0] {
 			kernel.Copy(value, operands[0], c.stream && to == nil)
 		}
+	case c.Func != nil:
+		e.call(c, value, operands)
 	case len(operands) == 2 && !c.stream:
 		kernel.Reduce(c.Op, c.DType, value, operands[0], operands[1])
 	case len(value) <= tiny:
@@ -147,6 +149,33 @@ func (e *Engine) combine(c *Call, operands [][]byte, to, dst []byte) {
 	if to != nil && dst != nil {
 		kernel.Copy(dst, to, c.stream)
 	}
+}
+
+// call is combine by the function of the caller. The value grows apart where its place is that of an operand that comes
+// later.
+func (e *Engine) call(c *Call, value []byte, operands [][]byte) {
+	if len(value) == 0 {
+		return
+	}
+	acc := value
+	for _, b := range operands[1:] {
+		if &b[0] == &value[0] {
+			acc = e.scratch(len(value))
+		}
+	}
+	copy(acc, operands[0])
+	for _, b := range operands[1:] {
+		c.Func(acc, b)
+	}
+	copy(value, acc)
+}
+
+// scratch returns memory for n bytes of a chunk.
+func (e *Engine) scratch(n int) []byte {
+	if e.scaled == nil {
+		e.scaled = make([]byte, e.slotBytes)
+	}
+	return e.scaled[:n]
 }
 
 // tiny is the number of bytes up to which operands are combined one after the other, by Go's own loops: a call of C for
@@ -169,11 +198,9 @@ func (e *Engine) combineTiny(c *Call, value []byte, operands [][]byte) {
 func (t *track) operand(a *operand, in, out []byte, from, n int) []byte {
 	b := t.buffer(a.Buf, a.Part, in, out, from, n)
 	if c, e := t.call, t.e; c.Scale && a.Buf == plan.In {
-		if e.scaled == nil {
-			e.scaled = make([]byte, e.slotBytes)
-		}
-		kernel.ScaleCopy(c.DType, e.scaled[:n], b, c.Factor)
-		return e.scaled[:n]
+		scaled := e.scratch(n)
+		kernel.ScaleCopy(c.DType, scaled, b, c.Factor)
+		return scaled
 	}
 	return b
 }

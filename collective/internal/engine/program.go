@@ -47,12 +47,19 @@ type track struct {
 }
 
 // Bind opens the links that the rank of e needs for p. Lane i of the plan travels on lane
-// first+i of the Layout.
-func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
+// first+i of the Layout. With inOrder, steps combine their operands in the order of the ranks.
+func Bind(p *plan.Plan, e *Engine, first int, inOrder bool) (*Program, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, p.Digest(), first)
 	pr := &Program{e: e, plan: p, digest: h.Sum64()}
 	pr.wide, pr.passes = p.OnlyMoves()
+	var sorted [][][]plan.Fused
+	if inOrder {
+		var err error
+		if sorted, err = p.InOrder(); err != nil {
+			return nil, err
+		}
+	}
 	for i, share := range p.Shares() {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)
@@ -60,7 +67,13 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 			if t.Rank != e.rank {
 				continue
 			}
-			steps, err := e.compile(p.Fuse(i, j), first+i)
+			var fused []plan.Fused
+			if inOrder {
+				fused = sorted[i][j]
+			} else {
+				fused = p.Fuse(i, j)
+			}
+			steps, err := e.compile(fused, first+i)
 			if err != nil {
 				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
 			}
@@ -92,7 +105,7 @@ func (pr *Program) Plan() *plan.Plan { return pr.plan }
 // begin points t at the start of the message of c.
 func (t *track) begin(c *Call) {
 	e := t.e
-	elem := c.DType.Size()
+	elem := c.Size()
 	count := int64(c.ID.Count)
 	if c.Begins != nil {
 		count = int64(c.Begins[t.share.Part+1] - c.Begins[t.share.Part])

@@ -3,7 +3,7 @@ package engine
 import "github.com/treerun/treerun/collective/internal/p2p"
 
 // Round is a part of a call that continues by messages: those that are exchanged at the same time, and a function that
-// this rank runs after them. An error of that function is for transport.CallFault.
+// this rank runs after them, nil for none. An error of that function is for transport.CallFault.
 type Round struct {
 	Passes []p2p.Pass
 	Then   func() error
@@ -29,8 +29,10 @@ func (e *Engine) moveRounds() (err error) {
 				}
 				return nil
 			}
-			if err := c.Rounds[0].Then(); err != nil {
-				return err
+			if then := c.Rounds[0].Then; then != nil {
+				if err := then(); err != nil {
+					return err
+				}
 			}
 			c.round = false
 			e.steps++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/collective/internal/engine"
@@ -19,7 +20,9 @@ import (
 type Plans struct {
 	Planner    *planner.Planner // nil where there is none, for the reason err
 	err        error
+	ordered    *planner.Planner // plans calls with functions of the caller's; nil until there is one
 	graph      *topo.Graph
+	machine    planner.Machine
 	rank, size int
 	Messages   int // the lane of messages between ranks, -1 without one
 }
@@ -35,7 +38,7 @@ func (p *Plans) firstKinds() []plan.Kind {
 
 // newPlans makes the plans of a rank, of which nothing is decided yet.
 func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Plans {
-	p := &Plans{graph: g, rank: rank, size: g.Ranks, Messages: -1}
+	p := &Plans{graph: g, machine: m, rank: rank, size: g.Ranks, Messages: -1}
 	if p.Planner, p.err = planner.New(g, m, o); p.err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrArgument, p.err)
 	} else if p.Planner.Site.HasPairs() {
@@ -81,22 +84,49 @@ func (p *Plans) NoMessages() string {
 	return fmt.Sprintf("up to %d ranks, not for %d", planner.PairRanks, p.size)
 }
 
+// inOrder returns the planner of calls that combine in the order of the ranks. Options.Stable puts the ranks of a host
+// next to each other: where their numbers are not, it plans as if all ranks were on one host.
+func (p *Plans) inOrder() (_ *planner.Planner, err error) {
+	if p.ordered == nil {
+		g, o := *p.graph, planner.Options{Stable: true}
+		if !slices.IsSorted(slices.Concat(g.ByHost()...)) {
+			g.Hosts = nil
+		}
+		if len(g.ByHost()) == 1 && p.size > pricedInOrder {
+			o.Algorithm = "direct:split"
+		}
+		p.ordered, err = planner.New(&g, p.machine, o)
+	}
+	return p.ordered, err
+}
+
+// pricedInOrder is the largest number of ranks of one host on which calls in order are priced: every rank does so, and
+// 64 on two cores would take 15 s.
+const pricedInOrder = 16
+
 // Program returns the program for a call of the given number of bytes, and the plan that it is made from. Rank 0 proves
-// the plan: the other ranks run the same one, or the digests of their calls differ.
-func (s *Setup) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.ChosenPlan, error) {
-	c, err := s.Plans.Planner.PlanFor(kind, root, int64(bytes))
-	if err != nil {
+// the plan: the other ranks run the same one, or the digests of their calls differ. With inOrder it combines in the
+// order of the ranks.
+func (s *Setup) Program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engine.Program, c *planner.ChosenPlan,
+	err error) {
+	p := s.Plans.Planner
+	if inOrder {
+		if p, err = s.Plans.inOrder(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c, err = p.PlanFor(kind, root, int64(bytes)); err != nil {
 		return nil, nil, err
 	}
 	if pr, bound := c.Attached.(*engine.Program); bound {
 		return pr, c, nil
 	}
 	if s.Rank == 0 {
-		if err := s.Plans.Planner.Site.Verify(c); err != nil {
+		if err := p.Site.Verify(c); err != nil {
 			return nil, nil, err
 		}
 	}
-	pr, err := engine.Bind(c.Plan, s.Engine, messageLane+1)
+	pr, err := engine.Bind(c.Plan, s.Engine, messageLane+1, inOrder)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +140,7 @@ func (s *Setup) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string
 	if err != nil {
 		return nil, "", err
 	}
-	pr, _, err := s.Program(kind, max(root, 0), bytes)
+	pr, _, err := s.Program(kind, max(root, 0), bytes, false)
 	if err != nil { // not that of the program itself, which calls run
 		return choice, choice.Chosen.Plan.Digest(), err
 	}
