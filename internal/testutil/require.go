@@ -35,10 +35,11 @@ const (
 	Modules Feature = "modules"
 	Groups  Feature = "groups" // control groups that limit memory can be made
 	NoExec  Feature = "noexec" // PID namespaces can be made, and have vm.memfd_noexec
+	Cores   Feature = "cores"  // two cores or more
 )
 
 var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root, Strace,
-	Compilers, Modules, Groups, NoExec}
+	Compilers, Modules, Groups, NoExec, Cores}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, with missing as the reason: the test is
 // skipped, or fails if the machine must have the feature.

@@ -153,6 +153,9 @@ func (c *connecting) finish() *Endpoint {
 		c.bells = nil
 	}
 	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd, c.bells, osys.Yielder{Within: c.within})
+	if c.cfg.OwnCores && !c.within {
+		e.bell.cores = newCores(e.Endpoint, c.cfg.Layout.Members, c.cfg.Rank)
+	}
 	if e.reach = c.reach; c.reach != nil {
 		e.SetReach(c.reach, "")
 	} else {

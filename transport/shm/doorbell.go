@@ -3,6 +3,7 @@ package shm
 import (
 	"crypto/rand"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -82,7 +83,22 @@ type Bell struct {
 	*segment.BellWord
 	osys.Yielder
 	bells *doorbells // nil: on the futex
+	cores *cores     // nil: ranks may share cores
 }
+
+// Yield lets another rank of this core run, if there is one. Now and then it lets another goroutine run.
+func (b *Bell) Yield() {
+	switch {
+	case b.cores == nil || !b.cores.apart():
+		b.Yielder.Yield()
+	case b.cores.polls%goschedEvery == 0:
+		runtime.Gosched()
+	}
+}
+
+// goschedEvery is how many times a rank with a core of its own polls until it lets other goroutines run, which is about
+// as often as those do that yield.
+const goschedEvery = 8192
 
 // Cancel ends the sleep that Prepare announced.
 func (b *Bell) Cancel() { b.BellWord.Cancel() }

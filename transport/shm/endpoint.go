@@ -103,7 +103,7 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y o
 		wake = bells.ring
 	}
 	e.Endpoint = segment.New(m, b, rank, wake, e.mapping) // every link keeps the mapping this way
-	e.bell = &Bell{e.BellWord(rank), y, bells}
+	e.bell = &Bell{BellWord: e.BellWord(rank), Yielder: y, bells: bells}
 	e.close = sync.OnceValue(func() error {
 		e.Leave()
 		bells.close()

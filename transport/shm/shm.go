@@ -36,6 +36,10 @@ type Config struct {
 	// Doorbell lets ranks sleep on a socket instead of a futex, for ranks that have other descriptors to wait for, too:
 	// see Bell.SleepOn. All members must have the same value.
 	Doorbell bool
+
+	// OwnCores: the host has a core for every rank of the job. Ranks then move to different cores, and yield only a core
+	// that they share.
+	OwnCores bool
 }
 
 func (c *Config) validate() error {

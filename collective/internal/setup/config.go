@@ -57,12 +57,9 @@ func newConfig(w World, opts []Option) (*Config, error) {
 		HeapBytes:  shm.HeapBytes(heapBytes),
 		Stall:      10 * time.Second,
 		Settle:     settleTime,
-		Cores:      job.UsableCores(),
+		Cores:      usableCores(w),
 		Connect:    Connect,
 		TryLending: !InOneProcess(w),
-	}
-	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
-		c.Cores = n // of all ranks; this one may be bound to its share
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -70,6 +67,14 @@ func newConfig(w World, opts []Option) (*Config, error) {
 		}
 	}
 	return c, c.usePlanning(w)
+}
+
+// usableCores returns the number of cores that the ranks of this host may use.
+func usableCores(w World) int {
+	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
+		return n // of all ranks; this one may be bound to its share
+	}
+	return job.UsableCores()
 }
 
 // Note writes a notice for users, which is not an error, on one rank: to the logger or, without one, to standard error.

@@ -61,5 +61,6 @@ func connectHost(ctx context.Context, w World, g allGather, purpose string, layo
 	doorbell bool) (*shm.Endpoint, error) {
 	layout.Members = members
 	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
-		JobID: w.JobID(), Exchange: gatherAmong(members, g), Doorbell: doorbell})
+		JobID: w.JobID(), Exchange: gatherAmong(members, g), Doorbell: doorbell,
+		OwnCores: ownCores(w)})
 }

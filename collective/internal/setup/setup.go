@@ -183,7 +183,7 @@ func (s *setup) run(name string, refused error) (*Setup, error) {
 	if err != nil {
 		return nil, closeFailed(s.ctx, s.world, l.ep, err)
 	}
-	waiter := waiterFor(s.hosts, s.rank, s.config.Cores)
+	waiter := waiterFor(s.hosts, s.rank, s.config.Cores, ownCores(s.world))
 	waiter.Watch, waiter.Progress = s.wait, s.wait.Progress()
 	oversubscribed := slices.Max(RanksOnCores(a.coreHosts, s.hosts)) > a.cores
 	from := lendFrom(gain, !OneHost(s.hosts))

@@ -104,3 +104,12 @@ func (y *Yielder) Yield() {
 	}
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
+
+// getcpu returns the number of the core on which the calling thread runs, by a system call.
+func getcpu() int {
+	var core uint32
+	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&core)), 0, 0); errno != 0 {
+		return -1
+	}
+	return int(core)
+}

@@ -18,11 +18,7 @@ func PinThread(k int, among []int) (restore func(), err error) {
 		return nil, fmt.Errorf("sched_getaffinity: %w", err)
 	}
 	if len(among) == 0 {
-		for cpu := 0; cpu < 64*len(own); cpu++ {
-			if own.IsSet(cpu) {
-				among = append(among, cpu)
-			}
-		}
+		among = listOf(&own)
 	}
 	one.Set(among[k%len(among)])
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
@@ -30,8 +26,48 @@ func PinThread(k int, among []int) (restore func(), err error) {
 		return nil, fmt.Errorf("sched_setaffinity: %w", err)
 	}
 	return func() {
-		// It was allowed before; a thread that stays tied is slow, not wrong.
-		_ = unix.SchedSetaffinity(0, &own)
+		widen(&own)
 		runtime.UnlockOSThread()
 	}, nil
+}
+
+// MoveThread moves the calling thread to a core. Then the kernel may move it among all its cores, as before.
+func MoveThread(core int) error {
+	restore, err := PinThread(0, []int{core})
+	if err == nil {
+		restore()
+	}
+	return err
+}
+
+// widen gives the calling thread the cores that it had before. A thread that was never bound has all cores of its
+// cpuset, and gets those, too, that the cpuset has later.
+func widen(before *unix.CPUSet) {
+	var every, after unix.CPUSet
+	for i := range every {
+		every[i]--
+	}
+	_ = unix.SchedSetaffinity(0, &every)
+	if err := unix.SchedGetaffinity(0, &after); err != nil || after != *before {
+		// It was allowed before; a thread that stays tied is slow, not wrong.
+		_ = unix.SchedSetaffinity(0, before)
+	}
+}
+
+// Cores returns the cores on which the calling thread may run, in order; nil if they are not known.
+func Cores() []int {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return nil
+	}
+	return listOf(&set)
+}
+
+func listOf(set *unix.CPUSet) (all []int) {
+	for cpu := range 64 * len(set) {
+		if set.IsSet(cpu) {
+			all = append(all, cpu)
+		}
+	}
+	return all
 }

@@ -40,6 +40,9 @@ func (b *board) area(r int) []byte { return b.m.rank(b.mem, r) }
 // BellWord returns the word of rank r's bell.
 func (b *board) BellWord(r int) *BellWord { return &b.bells[r] }
 
+// CoreWord returns the word with the number of the core on which rank r runs, plus one; 0: it is not known.
+func (b *board) CoreWord(r int) *uint32 { return word(b.area(r), offCore) }
+
 // Enter publishes the call that this rank begins. One goroutine calls it.
 func (b *board) Enter(h *call.Header) { publishCall(b.area(b.rank), h) }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // version is the version of the memory layout; it is part of the digest, so that ranks of different builds find out.
-const version = 9
+const version = 10
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
@@ -26,9 +26,10 @@ const (
 	headBytes  = 256 // the words that elect the report and the decision
 	offFault   = 128
 	rankBytes  = bellBytes + statusBytes + elections*faultBytes
-	bellBytes  = 128 // bell word; at offClosed the closed flag: both written rarely
+	bellBytes  = 128 // bell word; at offClosed the closed flag, and the core: written rarely
 	offClosed  = 64
 	offSends   = offClosed + 4
+	offCore    = offClosed + 8
 	offStatus  = bellBytes
 	offRecord  = offStatus + statusBytes
 	maxSegment = 1 << 62 // bytes
