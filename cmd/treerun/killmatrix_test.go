@@ -295,6 +295,12 @@ func TestKillBroadcast(t *testing.T) {
 	killMany(t, kills(t, 10), "-kind Broadcast -bytes 8388608")
 }
 
+// TestKillScan: 8 MiB in a pipeline from rank to rank.
+func TestKillScan(t *testing.T) {
+	testutil.NotUnderRace(t, "TestKillConcurrent kills ranks, too")
+	killMany(t, kills(t, 5), "-kind Scan -bytes 8388608")
+}
+
 // TestKillConcurrent: eight goroutines of each rank make calls and wait, each on its own communicator.
 func TestKillConcurrent(t *testing.T) {
 	killMany(t, kills(t, 10), "-comms 8 -kind AllReduce -bytes 16384")
