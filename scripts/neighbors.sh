@@ -2,7 +2,7 @@
 # Measures treerun beside busy programs on this host, in turns with the version before and with Open MPI and MPICH. It
 # prints a line for each number of busy programs, of ranks, collective and size, and a last one about short jobs.
 #
-#   scripts/neighbours.sh COMMIT    about 20 minutes; COMMIT is the version before
+#   scripts/neighbors.sh COMMIT    about 20 minutes; COMMIT is the version before
 #
 # A cell has the median and the mean in microseconds: the first of jobs whose calls each follow a barrier, the second of
 # jobs with calls back to back; each is the median over the repetitions.
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/peers.sh
 . scripts/peers.sh
 
-[ $# = 1 ] || fail "usage: neighbours.sh COMMIT"
+[ $# = 1 ] || fail "usage: neighbors.sh COMMIT"
 pids=()
 # shellcheck disable=SC2154
 trap 'kill "${pids[@]}" 2> /dev/null || true; git worktree remove --force "$work/before" 2> /dev/null || true; rm -rf "$work"' EXIT
