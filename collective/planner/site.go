@@ -131,8 +131,9 @@ func (s *Site) Verify(c *ChosenPlan) error {
 
 // Runs reports why there is no plan for a kind, with any options. There is one for kinds without parts but scans.
 func (s *Site) Runs(kind plan.Kind) error {
-	// Of trees for every part the links between hosts would be too many.
-	if s.HasPairs() || !kind.HasParts() && !kind.Scans() || !pairwise(kind) && !kind.Scans() && s.hosts == nil {
+	needsPairs := pairwise(kind) || kind.Scans()
+	tooManyLinks := kind.HasParts() && s.hosts != nil // of trees for every part, between hosts
+	if s.HasPairs() || !needsPairs && !tooManyLinks {
 		return nil
 	}
 	return reasonf("it is for up to %d ranks, not for %d", PairRanks, s.graph.Ranks)

@@ -53,12 +53,13 @@ func Bind(p *plan.Plan, e *Engine, first int, inOrder bool) (*Program, error) {
 	fmt.Fprint(h, p.Digest(), first)
 	pr := &Program{e: e, plan: p, digest: h.Sum64()}
 	pr.wide, pr.passes = p.OnlyMoves()
-	var sorted [][][]plan.Fused
+	fuse := p.Fuse
 	if inOrder {
-		var err error
-		if sorted, err = p.InOrder(); err != nil {
+		sorted, err := p.InOrder()
+		if err != nil {
 			return nil, err
 		}
+		fuse = func(lane, track int) []plan.Fused { return sorted[lane][track] }
 	}
 	for i, share := range p.Shares() {
 		l := &p.Lanes[i]
@@ -67,13 +68,7 @@ func Bind(p *plan.Plan, e *Engine, first int, inOrder bool) (*Program, error) {
 			if t.Rank != e.rank {
 				continue
 			}
-			var fused []plan.Fused
-			if inOrder {
-				fused = sorted[i][j]
-			} else {
-				fused = p.Fuse(i, j)
-			}
-			steps, err := e.compile(fused, first+i)
+			steps, err := e.compile(fuse(i, j), first+i)
 			if err != nil {
 				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
 			}

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // meter measures calls with elements of type T. All ranks make the same calls on their meters.
@@ -296,11 +297,7 @@ func summarize(r *Row, seconds []float64) {
 		return microseconds(seconds[max(0, int(math.Ceil(share*float64(n)))-1)])
 	}
 	r.TimeUs = microseconds((seconds[n/2] + seconds[(n-1)/2]) / 2)
-	sum := 0.0
-	for _, s := range seconds {
-		sum += s
-	}
-	r.MeanUs = microseconds(sum / float64(n))
+	r.MeanUs = microseconds(numbers.Sum(seconds) / float64(n))
 	r.MinUs, r.MaxUs = microseconds(seconds[0]), microseconds(seconds[n-1])
 	r.P50Us, r.P90Us, r.P99Us = r.TimeUs, at(0.9), at(0.99)
 }
