@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/collective/plan"
 )
@@ -92,5 +93,45 @@ func TestLentMemoryIsNotOverwritten(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// TestScanInPlace: a rank whose input others have not read yet stores nothing in its place, although the sum of the
+// ranks before it, which it receives whole, does not wait for these readers. The higher ranks come late.
+func TestScanInPlace(t *testing.T) {
+	const count = 8 << 10
+	for _, kind := range []plan.Kind{plan.Scan, plan.ExScan} {
+		for _, way := range []plan.Way{plan.AtOnce, plan.InRounds, plan.InARow} {
+			for size := 2; size <= 5; size++ {
+				p, err := plan.NewScan(kind, size, way)
+				if err != nil {
+					t.Fatal(err)
+				}
+				eachRank(t, []*plan.Plan{p}, 4, 16<<10, func(r int, programs []*Program, w *Waiter) error {
+					all, err := programs[0].e.ep.Alloc(4 * count)
+					if err != nil {
+						return err
+					}
+					copy(all, numbers(r, count))
+					time.Sleep(time.Duration(r) * time.Millisecond)
+					c := sumOf(1, count)
+					c.In, c.Out = all, all
+					last := r
+					if kind == plan.ExScan {
+						last--
+					}
+					if last < 0 {
+						c.Out, last = nil, 0
+					}
+					if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
+						return fmt.Errorf("%+v", fault)
+					}
+					if n := differ(all, numbers((last+1)*(last+2)/2-1, count)); n > 0 {
+						t.Errorf("%s, %v of %d: %d bytes of rank %d are wrong", p.Name, kind, size, n, r)
+					}
+					return nil
+				})
+			}
+		}
 	}
 }

@@ -11,7 +11,7 @@ const placeFrom = 1 << 10
 // A value of Out that is sent may be lent if nothing is stored in its place later. In place the input may be lent in a
 // reduction if it goes to one other rank only, and this rank stores nothing in its place but one value that it
 // receives whole: the result, for which that rank had to read the input. A rank that makes the result itself may be
-// done before.
+// done before. So may one in a scan: the sum of the ranks before it needs no input of its own.
 //
 // The chunks of a step may all be received where they belong as soon as a call begins, however early they come, if no
 // other step stores to the same place, so nothing that is there before is read again, and its link brings chunks for
@@ -19,7 +19,7 @@ const placeFrom = 1 << 10
 // if all of it goes one way; that is so for AllReduce, where the whole input of a rank is part of its result, if one
 // step reads it and sends to one rank; and in a Broadcast no receiver reads its input.
 func markSteps(p *plan.Plan, lane int, tracks []track) {
-	stores, users, reads, resultOnly := map[int]int{}, map[int32]int{}, 0, true
+	stores, users, reads, resultOnly := map[int]int{}, map[int32]int{}, 0, !p.Kind.Scans()
 	for i := range tracks {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
