@@ -2,8 +2,10 @@ package host
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,10 +52,14 @@ func (c *child) openControl(theirs *[]int) error {
 }
 
 // receive passes on the rank's messages until there are no more, or one is invalid: later messages of the rank are not
-// read.
+// read. The report that the rank is dying follows all that it has written: it may have closed its world.
 func (c *child) receive(h *Host) {
 	for {
 		m, err := job.ReadMessage(c.control)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // of checkDying: it has no other
+			_ = c.control.SetReadDeadline(time.Time{})
+			m, err = &job.Message{Kind: job.Dying, Rank: c.rank, PID: c.pid}, nil
+		}
 		if err != nil {
 			h.reaper.Do(func() { h.onControlClosed(c, err) })
 			return

@@ -215,8 +215,7 @@ func (h *Host) checkDying() {
 			continue
 		}
 		if c.dyingChecks++; c.dyingChecks == 2 {
-			msg := &job.Message{Kind: job.Dying, Rank: c.rank, PID: c.pid}
-			h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: msg})
+			_ = c.control.SetReadDeadline(time.Unix(1, 0)) // receive reports it
 		}
 	}
 	if h.checks++; h.checks%stoppedInterval == 0 && !h.stopSent && !h.killed && slices.Max(h.job.File.Hosts) > 0 {

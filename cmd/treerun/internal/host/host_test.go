@@ -1,7 +1,9 @@
 package host
 
 import (
+	"encoding/binary"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -250,4 +252,45 @@ func openDescriptors(t *testing.T) map[string]int {
 		count[kind]++
 	}
 	return count
+}
+
+// What a rank wrote before it began to end is reported before its dying: where this process had no time to read that
+// the rank has closed its world, the rank is not lost.
+func TestDyingFollowsMessages(t *testing.T) {
+	reports := make(chan *wire.RankMessage, 4)
+	h := New(Config{Reaper: reaper(), Report: func(b wire.Body) { reports <- b.(*wire.RankMessage) }})
+	h.job, h.done = &wire.Run{File: job.File{Hosts: []int{0}}}, true // no checks but those below
+	var theirs []int
+	c := &child{rank: 0, pid: os.Getpid()}
+	if err := c.openControl(&theirs); err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	file, err := os.Create(filepath.Join(t.TempDir(), "job"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, job.MarkDied), uint32(c.pid))
+	if _, err := file.WriteAt(mark, job.MarkAt); err != nil {
+		t.Fatal(err)
+	}
+	c.file, h.children = file, []*child{c}
+	rank := os.NewFile(uintptr(theirs[0]), "control")
+	for _, kind := range []job.MessageKind{job.Joined, job.Closing} {
+		if err := job.WriteMessage(rank, &job.Message{Kind: kind, PID: c.pid}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.checkDying()
+	h.checkDying()
+	go c.receive(h)
+	for _, want := range []job.MessageKind{job.Joined, job.Closing, job.Dying} {
+		if got := <-reports; got.Message == nil || got.Message.Kind != want {
+			t.Fatalf("reported %+v, want kind %d", got.Message, want)
+		}
+	}
+	rank.Close()
+	if got := <-reports; got.Message != nil {
+		t.Errorf("reported %+v, want the end of the messages", got.Message)
+	}
 }

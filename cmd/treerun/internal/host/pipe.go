@@ -13,9 +13,8 @@ import (
 )
 
 // Pipe reads the output of a rank from a pipe or a stream socket, and can stop without losing data: Finish makes it
-// return all data present at that moment and then the end, even when a process still holds the other side open. Read
-// and SetReadDeadline are for one goroutine; any goroutine may call Finish. No method blocks an operating system
-// thread.
+// return all data present at that moment and then the end, even when a process still holds the other side open. Read is
+// for one goroutine; any goroutine may call the others. No method blocks an operating system thread.
 type Pipe struct {
 	file    *os.File
 	conn    syscall.RawConn
