@@ -54,11 +54,13 @@ func (g *Graph) IsEven() bool {
 		}
 		of[p.Ranks[0]] = true
 	}
+	for i := range g.Links {
+		l, first := &g.Links[i], &g.Links[0]
+		if l.GBytesPerSecond != first.GBytesPerSecond || l.LatencyUs != first.LatencyUs || l.PortLoad() != first.PortLoad() {
+			return false
+		}
+	}
 	return len(of) == len(g.Ports) && (len(of) == 0 || len(of) == n) && g.isComplete() &&
-		!slices.ContainsFunc(g.Links, func(l Link) bool {
-			return l.GBytesPerSecond != g.Links[0].GBytesPerSecond || l.LatencyUs != g.Links[0].LatencyUs ||
-				l.PortLoad() != g.Links[0].PortLoad()
-		}) &&
 		!slices.ContainsFunc(g.Hosts, func(h int) bool { return h != g.Hosts[0] })
 }
 
@@ -103,15 +105,17 @@ func (g *Graph) Validate() error {
 func (g *Graph) isComplete() bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2 }
 
 func (g *Graph) validateLinks() error {
-	sorted := true // so that none stands twice: no map is needed
 	for i := range g.Links {
 		l := &g.Links[i]
-		if err := l.validate(g.Ranks); err != nil {
+		err := l.validateEnds(g.Ranks)
+		if err == nil && (i == 0 || !l.alike(&g.Links[i-1])) {
+			err = l.validate()
+		}
+		if err != nil {
 			return fmt.Errorf("links[%d] (%d-%d)%w", i, l.A, l.B, err)
 		}
-		sorted = sorted && (i == 0 || comparePairs(g.Links[i-1], *l) < 0)
 	}
-	if sorted {
+	if g.isCanonical() { // none stands twice: no map is needed
 		return nil
 	}
 	seen := make(map[[2]int32]int, len(g.Links))
@@ -123,6 +127,17 @@ func (g *Graph) validateLinks() error {
 		seen[Pair(l.A, l.B)] = i
 	}
 	return nil
+}
+
+// isCanonical reports whether each link of g has its lower rank first, and comes after the links of lower ranks.
+func (g *Graph) isCanonical() bool {
+	for i := range g.Links {
+		l, last := &g.Links[i], &g.Links[max(i-1, 0)]
+		if l.A >= l.B || i > 0 && (l.A < last.A || l.A == last.A && l.B <= last.B) {
+			return false
+		}
+	}
+	return true
 }
 
 // comparePairs compares the ranks of two links, the lower one of each first.
@@ -142,8 +157,9 @@ func (g *Graph) LinkIndex() map[[2]int32]int {
 	return index
 }
 
-// validate returns the fault of l in a graph of the given number of ranks, to stand behind the link's name.
-func (l *Link) validate(ranks int) error {
+// validateEnds returns the fault of the ranks of l in a graph of the given number of ranks, to stand behind the link's
+// name.
+func (l *Link) validateEnds(ranks int) error {
 	switch {
 	case l.A < 0 || l.A >= ranks:
 		return fmt.Errorf(": rank %d is unknown, want 0..%d", l.A, ranks-1)
@@ -152,6 +168,17 @@ func (l *Link) validate(ranks int) error {
 	case l.A == l.B:
 		return fmt.Errorf(" joins a rank with itself")
 	}
+	return nil
+}
+
+// alike reports whether two links differ in their ranks at most.
+func (l *Link) alike(k *Link) bool {
+	return l.GBytesPerSecond == k.GBytesPerSecond && l.LatencyUs == k.LatencyUs && l.Kind == k.Kind &&
+		l.Source == k.Source && l.Declared == k.Declared && l.PortCost == k.PortCost
+}
+
+// validate returns the fault of the rest of l.
+func (l *Link) validate() error {
 	if err := checkRate(l.GBytesPerSecond); err != nil {
 		return fmt.Errorf(": %w", err)
 	}

@@ -25,11 +25,12 @@ type Ways struct {
 // NewWays looks up the links of g, which must be valid.
 func NewWays(g *Graph) *Ways {
 	w := &Ways{g: g, wires: make(map[[2]int32]int), near: make(map[int][]int)}
-	for i, l := range g.Links {
-		a, b := w.g.Host(l.A), w.g.Host(l.B)
-		if l.Kind != TCP || a == b {
+	for i := range g.Links {
+		l := &g.Links[i]
+		if l.Kind != TCP || g.Host(l.A) == g.Host(l.B) {
 			continue
 		}
+		a, b := g.Host(l.A), g.Host(l.B)
 		k, known := w.wires[Pair(a, b)]
 		if !known {
 			w.near[a], w.near[b] = append(w.near[a], b), append(w.near[b], a)

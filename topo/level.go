@@ -25,10 +25,15 @@ func Level(values []*float64, limit float64) {
 // LevelLinks makes the rates of links equal that differ by noise, as Level does, and the
 // latencies that are known.
 func LevelLinks(links []Link, limit float64) {
-	differs := func(l Link) bool {
-		return l.GBytesPerSecond != links[0].GBytesPerSecond || l.LatencyUs != links[0].LatencyUs
+	if len(links) == 0 {
+		return
 	}
-	if len(links) > 0 && !slices.ContainsFunc(links, differs) { // as on ranks that share cores: there may be many
+	same := true
+	for i := range links {
+		l := &links[i]
+		same = same && l.GBytesPerSecond == links[0].GBytesPerSecond && l.LatencyUs == links[0].LatencyUs
+	}
+	if same { // as on ranks that share cores: there may be many
 		rate, latency := numbers.Digits(links[0].GBytesPerSecond), numbers.Digits(links[0].LatencyUs)
 		for i := range links {
 			links[i].GBytesPerSecond, links[i].LatencyUs = rate, latency

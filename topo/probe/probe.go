@@ -168,10 +168,12 @@ const noise = 2.5
 // Graph makes the graph of one host from the measurements of all ranks. Figures that lie within noise of each other
 // become their median, so that one graph, and one set of trees, comes out of every run on the same machine.
 func Graph(size int, pairs iter.Seq[Pair]) *topo.Graph {
-	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size), Links: make([]topo.Link, 0, size*(size-1)/2)}
-	for p := range pairs {
-		g.Links = append(g.Links, topo.Link{A: p.A, B: p.B, Kind: "shm", Source: topo.Measured,
-			GBytesPerSecond: p.GBytesPerSecond, LatencyUs: p.LatencyUs})
+	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size)}
+	g.Links = make([]topo.Link, 0, size*(size-1)/2)
+	l := topo.Link{Kind: "shm", Source: topo.Measured}
+	for p := range pairs { // of 256 ranks 32640
+		l.A, l.B, l.GBytesPerSecond, l.LatencyUs = p.A, p.B, p.GBytesPerSecond, p.LatencyUs
+		g.Links = append(g.Links, l)
 	}
 	topo.LevelLinks(g.Links, noise)
 	return g
