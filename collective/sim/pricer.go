@@ -13,8 +13,8 @@ import (
 // time.
 type Pricer struct {
 	g    *topo.Graph
-	ways *topo.Ways
 	m    Machine
+	net  *network // of the latest runner: its routes hold for the next one
 	runs map[run]took
 
 	// Stop, unless nil, is called before each run. If it returns true the pricing ends with ErrStopped.
@@ -39,7 +39,7 @@ const maxRuns = 1 << 12
 
 // NewPricer returns a Pricer for a valid graph with its ways.
 func NewPricer(g *topo.Graph, ways *topo.Ways, m Machine) *Pricer {
-	return &Pricer{g: g, ways: ways, m: m, runs: make(map[run]took)}
+	return &Pricer{g: g, m: m, net: newNetwork(g, ways, &m), runs: make(map[run]took)}
 }
 
 // machine returns the Machine that cuts messages into the chunks c.
@@ -52,10 +52,11 @@ func (x *Pricer) machine(c plan.Chunks) *Machine {
 	return &m
 }
 
-// laidOut returns the runner of a run.
+// laidOut returns the runner of a run. The one before must not be used any more.
 func (x *Pricer) laidOut(k run) (*runner, error) {
 	ops := slices.Repeat([]Operation{{Plan: k.plan, Bytes: k.bytes}}, k.calls)
-	return newRunner(ops, newNetwork(x.g, x.ways, x.machine(k.chunks)))
+	x.net.clear(x.machine(k.chunks))
+	return newRunner(ops, x.net)
 }
 
 // Limits bound the work of finding a price.
@@ -114,10 +115,14 @@ func (x *Pricer) Us(p *plan.Plan, bytes int64, calls int, c plan.Chunks, most Li
 	return x.rising(whole, chunk, 3*half, us, most.Us)
 }
 
+// maxTurns is the number of steps of all ranks with a chunk above which the chunks of a plan come at all times of a
+// rank's turns, as it has many lanes: none of its messages takes longer than a larger one.
+const maxTurns = 1 << 13
+
 // rising returns the largest of us and, where ranks take turns on cores, the times of a half, a quarter and so on of
 // the calls: from less than chunks chunks down to less than one.
 func (x *Pricer) rising(k run, chunk, chunks, us, limit float64) (float64, error) {
-	if !x.takeTurns() {
+	if steps, _ := Weigh(k.plan); steps > maxTurns || !x.takeTurns() {
 		return us, nil
 	}
 	for float64(k.bytes) >= chunk && k.bytes > 1 {
@@ -210,7 +215,7 @@ func sharesOf(p *plan.Plan) []float64 {
 // FullRate returns the rate in GB/s of message at which p fills the link or port that it
 // uses most: no plan with its steps and shares is faster.
 func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
-	w := newNetwork(x.g, x.ways, &Machine{})
+	w := newNetwork(x.g, x.net.ways, &Machine{})
 	most := 0.0
 	for i, share := range sharesOf(p) {
 		for _, t := range p.Lanes[i].Tracks {

@@ -233,6 +233,14 @@ func newNetwork(g *topo.Graph, ways *topo.Ways, m *Machine) *network {
 	return w
 }
 
+// clear leaves nothing on the way. m differs from the Machine before in its chunks at most.
+func (w *network) clear(m *Machine) {
+	w.m = m
+	for i := range w.resources {
+		w.resources[i] = resource{perByte: w.resources[i].perByte}
+	}
+}
+
 func (w *network) add(perByte float64) int32 {
 	w.resources = append(w.resources, resource{perByte: perByte})
 	return int32(len(w.resources) - 1)
