@@ -29,8 +29,9 @@ type Comm struct {
 	none       bool         // whether this Comm stands for a nil one
 
 	claim    claim
-	moves    bool   // whether moveKept runs; the goroutine that has claimed c reads and writes it
-	Seq      uint64 // the number of the latest call
+	moves    bool        // whether moveAside runs; the goroutine that has claimed c reads and writes it
+	computes atomic.Bool // whether the program computed between calls when moveAside last looked
+	Seq      uint64      // the number of the latest call
 	Tally    tally
 	Calls    [InFlight]engine.Call // the latest calls, by number
 	Messages Messages
@@ -177,9 +178,9 @@ func (c *Comm) End() {
 		c.Tally.leave(waited)
 	}
 	c.Tally.now = 0
-	if !c.moves && c.Engine.Messages.Keeps() {
+	if !c.moves && (!c.Engine.Settled() || c.Engine.Messages.Keeps()) {
 		c.moves = true
-		c.watch.Go(c.moveKept)
+		c.watch.Go(c.moveAside)
 	}
 	c.claim.state.Store(unclaimed)
 }

@@ -117,7 +117,7 @@ func (e *Engine) Poll() error {
 			return err
 		}
 	}
-	for e.first != nil {
+	for e.first != nil && !(e.aside && e.first.Func != nil) {
 		tracks := e.active.tracks
 		again := false
 		for i := range tracks {
@@ -140,6 +140,20 @@ func (e *Engine) Poll() error {
 		}
 	}
 	return nil
+}
+
+// PollAside is Poll in a goroutine of its own, which takes no steps of a call with a function of the caller's. It
+// reports whether any call or message moved, and whether some are left that can. It passes an error to abort.
+func (e *Engine) PollAside(abort func(transport.Fault) transport.Fault) (moved, left bool) {
+	steps := e.steps
+	e.aside = true
+	if err := e.Poll(); err != nil {
+		abort(transport.CallFault(err, e.rank, e.doing()))
+		e.aside = false
+		return true, false
+	}
+	e.aside = false
+	return e.steps != steps, e.first != nil && e.first.Func == nil || len(e.rounds) > 0 || e.Messages.Active()
 }
 
 // pop ends the calls that are done, and reports whether another program has
