@@ -94,14 +94,14 @@ func (c *Comm) Close() error { return c.inner().Close() }
 // Split makes one new communicator for each color. Each has the ranks that passed this color, ordered by key and then
 // by their rank in c. All ranks of c call Split together, with the same options. A rank with a negative color gets nil.
 //
-// The links are not measured again. c stays usable, and may be closed before or after the new communicator, which
-// shares nothing with it; a failure of either does not end the other, unless a rank is lost. Calls and messages may be
-// in flight on c: Split takes its place in the order of the calls, so earlier ones are done when it returns, while
-// messages stay in flight.
+// The links are not measured again. c stays usable, and may be closed before or after the new communicator; a failure
+// of either does not end the other, unless a rank is lost. Calls and messages may be in flight on c: Split takes its
+// place in the order of the calls, so earlier ones are done when it returns, while messages stay in flight.
 //
 // Thousands of communicators may exist at once. On one host each one needs, in every rank, the addresses of all its
-// links (34 MiB with 8 ranks), memory for the links that carry messages, and two descriptors; its rank 0 needs one more
-// for the memory and one for each other rank.
+// links (34 MiB with 8 ranks), and memory for the links that carry messages. Those of one New share a memory file,
+// which ends with the last of them. It has room for 256 at a time that have the same rank as their rank 0; each further
+// one needs a file of its own, and so one descriptor more.
 func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
 	return outside(c.inner().Split(ctx, color, key, opts...))
 }

@@ -152,14 +152,10 @@ func (c *connecting) finish() *Endpoint {
 		c.bells.close()
 		c.bells = nil
 	}
-	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd, c.bells, osys.Yielder{Within: c.within})
+	a := newMapping(c.m, c.mem, newRooms(c.m, c.cfg.Rank, c.fd), 0)
+	e := newEndpoint(a, c.cfg.Rank, c.bells, c.reach, c.noReach, osys.Yielder{Within: c.within})
 	if c.cfg.OwnCores && !c.within {
-		e.bell.cores = newCores(e.Endpoint, c.cfg.Layout.Members, c.cfg.Rank)
-	}
-	if e.reach = c.reach; c.reach != nil {
-		e.SetReach(c.reach, "")
-	} else {
-		e.SetReach(nil, c.noReach)
+		e.bell.cores = newCores(e.Endpoint, &c.cfg.Layout, c.cfg.Rank)
 	}
 	c.mem, c.fd, c.bells, c.reach = nil, -1, nil, nil
 	return e

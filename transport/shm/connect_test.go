@@ -349,7 +349,7 @@ func TestAddresses(t *testing.T) {
 	for _, all := range sets {
 		defer mustClose(t, all)
 		var st syscall.Stat_t
-		if err := syscall.Fstat(all[0].(*Endpoint).mapping.file, &st); err != nil {
+		if err := syscall.Fstat(all[0].(*Endpoint).mapping.rooms.fd, &st); err != nil {
 			t.Fatal(err)
 		}
 		allocated += int(st.Blocks * 512)

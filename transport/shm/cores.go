@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
 )
@@ -33,10 +34,11 @@ type cores struct {
 	next      time.Time      // no attempt to move before it
 }
 
-// newCores returns the cores of a rank. The members of the set include it.
-func newCores(e *segment.Endpoint, members []int, rank int) *cores {
+// newCores returns the cores of a rank of a layout.
+func newCores(e *segment.Endpoint, l *transport.Layout, rank int) *cores {
 	c := &cores{own: e.CoreWord(rank), system: os.DirFS("/")}
-	for _, r := range members {
+	for i := range l.MemberCount() {
+		r := l.Member(i)
 		if r != rank {
 			c.others = append(c.others, e.CoreWord(r))
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
@@ -205,7 +206,7 @@ func TestCoreWords(t *testing.T) {
 	members := []int{1, 4}
 	var of []*cores
 	for _, r := range members {
-		of = append(of, newCores(all[r].(*Endpoint).Endpoint, members, r))
+		of = append(of, newCores(all[r].(*Endpoint).Endpoint, &transport.Layout{Size: 5, Members: members}, r))
 	}
 	of[0].publish(6)
 	of[1].publish(8)

@@ -14,41 +14,43 @@ import (
 // implements segment.Store. It is unmapped when the last endpoint, sender or receiver over it is no longer reachable;
 // until then an access after Close finds private zeros, or the contents of a heap, and does no harm.
 type mapping struct {
-	heaps int // where the heaps begin
+	m     *segment.Map
+	rooms *rooms // of the file
+	room  int    // where the segment is
 
-	mu    sync.Mutex
-	file  int      // descriptor of the segment, -1 after Close
-	fixed [][]byte // the board, and links
-	parts *[][]byte
+	mu     sync.Mutex
+	closed bool
+	fixed  [][]byte // the board, and links
+	parts  *[][]byte
 }
 
-func newMapping(board []byte, heaps, file int) *mapping {
-	m := &mapping{heaps: heaps, file: file, fixed: [][]byte{board}, parts: &[][]byte{board}}
-	runtime.AddCleanup(m, func(all *[][]byte) {
+func newMapping(m *segment.Map, board []byte, in *rooms, room int) *mapping {
+	a := &mapping{m: m, rooms: in, room: room, fixed: [][]byte{board}, parts: &[][]byte{board}}
+	runtime.AddCleanup(a, func(all *[][]byte) {
 		for _, b := range *all {
 			_ = osys.Unmap(b)
 		}
-	}, m.parts)
-	return m
+	}, a.parts)
+	return a
 }
 
-// withFile calls f with the descriptor of the segment.
-func (m *mapping) withFile(f func(fd int) error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.file < 0 {
+// withFile calls f with the descriptor of the file, in which the segment begins at byte at.
+func (a *mapping) withFile(f func(fd, at int) error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
 		return transport.ErrClosed
 	}
-	return f(m.file)
+	return f(a.rooms.fd, a.rooms.m.Room(a.room))
 }
 
 // Map maps a link, or a part of the heaps.
-func (m *mapping) Map(from, n int) (b []byte, err error) {
-	err = m.withFile(func(fd int) error {
-		if b, err = osys.Map(fd, from, n); err == nil {
-			*m.parts = append(*m.parts, b)
-			if from < m.heaps {
-				m.fixed = append(m.fixed, b)
+func (a *mapping) Map(from, n int) (b []byte, err error) {
+	err = a.withFile(func(fd, at int) error {
+		if b, err = osys.Map(fd, at+from, n); err == nil {
+			*a.parts = append(*a.parts, b)
+			if from < a.m.Heaps {
+				a.fixed = append(a.fixed, b)
 			}
 		}
 		return err
@@ -57,24 +59,25 @@ func (m *mapping) Map(from, n int) (b []byte, err error) {
 }
 
 // Allocate puts memory behind a block.
-func (m *mapping) Allocate(from int, b []byte) error {
-	return m.withFile(func(fd int) error { return osys.Allocate(fd, from, len(b)) })
+func (a *mapping) Allocate(from int, b []byte) error {
+	return a.withFile(func(fd, at int) error { return osys.Allocate(fd, at+from, len(b)) })
 }
 
 // Deallocate takes the memory of a block away.
-func (m *mapping) Deallocate(from int, b []byte) error {
-	return m.withFile(func(fd int) error { return osys.Deallocate(fd, from, len(b)) })
+func (a *mapping) Deallocate(from int, b []byte) error {
+	return a.withFile(func(fd, at int) error { return osys.Deallocate(fd, at+from, len(b)) })
 }
 
-// close unmaps board and links and closes the descriptor. No mapping and no allocation or release of a block is
-// possible any more.
-func (m *mapping) close() error {
-	return m.withFile(func(fd int) (err error) {
-		m.file = -1
-		for _, b := range m.fixed {
+// close unmaps board and links and leaves the room. No mapping and no allocation or release of a block is possible any
+// more.
+func (a *mapping) close() error {
+	return a.withFile(func(int, int) (err error) {
+		a.closed = true
+		for _, b := range a.fixed {
 			err = errors.Join(err, osys.Blank(b))
 		}
-		return errors.Join(err, osys.CloseFD(fd))
+		_, kept := inUse.Load(a)
+		return errors.Join(err, a.rooms.leave(a.room, a.m.Layout.MemberCount(), kept || err != nil))
 	})
 }
 
@@ -87,14 +90,15 @@ type Endpoint struct {
 	*segment.Endpoint
 	bell    *Bell
 	mapping *mapping
-	blocks  sync.Mutex   // guards the entry of the mapping in inUse
-	reach   *reach       // nil if ranks cannot read each other's memory
+	blocks  sync.Mutex // guards the entry of the mapping in inUse
+	reach   *reach     // nil if ranks cannot read each other's memory, for the reason noReach
+	noReach string
 	close   func() error // once
 }
 
-// newEndpoint makes the endpoint of a rank over a checked segment.
-func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y osys.Yielder) *Endpoint {
-	e := &Endpoint{mapping: newMapping(b, m.Heaps, file)}
+// newEndpoint makes the endpoint of a rank over a checked segment, of which only the board is mapped.
+func newEndpoint(a *mapping, rank int, bells *doorbells, r *reach, noReach string, y osys.Yielder) *Endpoint {
+	e := &Endpoint{mapping: a, reach: r, noReach: noReach}
 	wake := func(r int) {
 		word, _ := e.BellWord(r).Word()
 		osys.FutexWake(word)
@@ -102,12 +106,19 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y o
 	if bells != nil {
 		wake = bells.ring
 	}
-	e.Endpoint = segment.New(m, b, rank, wake, e.mapping) // every link keeps the mapping this way
+	e.Endpoint = segment.New(a.m, a.fixed[0], rank, wake, a) // every link keeps the mapping this way
+	if r != nil {
+		e.SetReach(r, "")
+	} else {
+		e.SetReach(nil, noReach)
+	}
 	e.bell = &Bell{BellWord: e.BellWord(rank), Yielder: y, bells: bells}
 	e.close = sync.OnceValue(func() error {
 		e.Leave()
 		bells.close()
-		return errors.Join(e.mapping.close(), e.reach.close())
+		e.blocks.Lock() // no Alloc follows
+		defer e.blocks.Unlock()
+		return errors.Join(a.close(), e.reach.close())
 	})
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
 )
@@ -112,6 +113,28 @@ func (p *process) ended() error {
 }
 
 func newReach(ranks int) *reach { return &reach{procs: make([]*process, ranks)} }
+
+// among returns the reach of some of the ranks of r, nil if r is.
+func (r *reach) among(ranks []int) (*reach, error) {
+	if r == nil {
+		return nil, nil
+	}
+	processes.mu.Lock()
+	defer processes.mu.Unlock()
+	sub := newReach(len(ranks))
+	for i, q := range ranks {
+		sub.procs[i] = r.procs[q]
+		if p := r.procs[q]; p != nil && p.users == 0 {
+			return nil, transport.ErrClosed
+		}
+	}
+	for _, p := range sub.procs {
+		if p != nil {
+			p.users++
+		}
+	}
+	return sub, nil
+}
 
 // open tries to read the memory of rank's process.
 func (r *reach) open(rank int, s sample) error {

@@ -13,6 +13,11 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	if err != nil {
 		return nil, err
 	}
+	return newComm(s), nil
+}
+
+// newComm makes the communicator that s is for.
+func newComm(s *setup.Setup) *Comm {
 	c := &Comm{Rank: s.Rank, Size: s.Size, Name: s.Name, Plans: s.Plans, Endpoint: s.Endpoint, Engine: s.Engine,
 		Waiter: s.Waiter, Setup: s, closed: make(chan struct{}), subs: map[string]int{},
 		prepared: map[call.ID]int{}}
@@ -28,7 +33,7 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	s.Waiter.Watch.SetBusy(c.Claimed)
 	s.Waiter.Watch.SetLeave(c.Close)
 	c.watch.Go(c.Links.watchOver)
-	return c, nil
+	return c
 }
 
 // None returns a communicator that stands for a nil one: a closed one of one rank, whose calls are an ErrArgument. Each

@@ -24,27 +24,40 @@ import (
 
 // Split is Comm.Split of package collective.
 func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) (*Comm, error) {
-	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
-	binary.LittleEndian.PutUint64(mine, uint64(color))
-	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
+	const bytes = 16 + setup.TermsBytes
+	mine, gathered := make([]byte, bytes), make([]byte, bytes*c.Size)
 	a := NewArgs(call.ID{Kind: call.Split}).SetGather(c, kernel.Int64, mine, gathered)
 	if err := c.Begin(a); err != nil {
 		return nil, err
 	}
+	p := c.Setup.NewPart(nil, opts)
+	binary.LittleEndian.PutUint64(mine, uint64(color))
+	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
+	copy(mine[16:], p.Terms())
 	err := c.Go(ctx, a, &c.Waiter)
 	c.splits++
 	what := fmt.Sprintf("split#%d", c.splits)
 	c.End()
-	if err != nil {
+	switch {
+	case err != nil:
+		p.Drop(false)
 		return nil, err
-	}
-	if color < 0 {
+	case color < 0:
+		p.Drop(true)
 		return nil, nil
-	}
-	if c.Plans.Messages < 0 {
+	case c.Plans.Messages < 0:
+		p.Drop(true)
 		return nil, c.ArgumentError("Split", "it is for %s", c.Plans.NoMessages())
 	}
-	return newSubComm(ctx, c, "Split", what, membersOf(color, gathered), opts)
+	var keys, terms []byte
+	for of := range slices.Chunk(gathered, bytes) {
+		keys = append(keys, of[:16]...)
+	}
+	members := membersOf(color, keys)
+	for _, r := range members {
+		terms = append(terms, gathered[r*bytes:][16:bytes]...)
+	}
+	return newSubComm(ctx, c, "Split", what, members, p, terms, opts)
 }
 
 // membersOf returns the ranks of a color, by their keys: colors and keys are those of all ranks.
@@ -94,18 +107,20 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	members := sha256.Sum256([]byte(key))
 	what := fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key])
 	c.Tally.count(rowSplit, 0)
+	p := c.Setup.NewPart(ranks, opts)
 	c.End()
-	return newSubComm(ctx, c, call, what, slices.Clone(ranks), opts)
+	return newSubComm(ctx, c, call, what, slices.Clone(ranks), p, nil, opts)
 }
 
 // newSubComm makes a communicator of members, in their order, including this rank. The string what distinguishes it
-// from other communicators of these members.
-func newSubComm(ctx context.Context, c *Comm, call, what string, members []int, opts []setup.Option) (*Comm, error) {
+// from other communicators of these members. They have sent these terms of p, or send them now if terms is nil.
+func newSubComm(ctx context.Context, c *Comm, call, what string, members []int, p *setup.Part, terms []byte,
+	opts []setup.Option) (*Comm, error) {
 	w := newSubWorld(c, call, what, members)
 	w.Gather = func(ctx context.Context, mine, all []byte) error {
 		return exchange(ctx, c, call, passesAmong(members, mine, all))
 	}
-	sub, err := newOf(ctx, c, w, opts)
+	sub, err := newOf(ctx, c, w, p, terms, opts)
 	if err != nil {
 		return nil, subCommError(ctx, c, w, err)
 	}
@@ -120,30 +135,19 @@ func newSubWorld(c *Comm, call, what string, members []int) *setup.SubWorld {
 }
 
 // newOf makes the communicator of w, a part of c, which it does not claim for longer than an exchange takes.
-func newOf(ctx context.Context, c *Comm, w *setup.SubWorld, opts []setup.Option) (*Comm, error) {
-	of := c.Setup.Config
-	inherited := []setup.Option{func(cfg *setup.Config) {
-		cfg.Connect, cfg.HeapBytes = of.Connect, c.Setup.HeapBytes
-		if w.Call == "Sub" { // a Split gives the same members to all
-			cfg.Members = w.Members
-		}
-		cfg.Stall, cfg.StallTimeout, cfg.Logger = of.Stall, of.StallTimeout, of.Logger
-		if sub := c.Setup.Graph.Among(w.Members); sub.Validate() == nil {
-			cfg.Graph = sub
-		}
-		if of.DeviceGraph != nil {
-			if sub := of.DeviceGraph.Among(w.Members); sub.Validate() == nil {
-				cfg.DeviceGraph = sub
-			}
-		}
-	}}
+func newOf(ctx context.Context, c *Comm, w *setup.SubWorld, p *setup.Part, terms []byte,
+	opts []setup.Option) (*Comm, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Where c fails, some other ranks may know it, and not take part any more.
 	defer context.AfterFunc(c.ctx, cancel)()
-	sub, err := New(within, w, append(inherited, opts...)...)
-	w.Gather = nil // which refers to c
-	return sub, err
+	defer func() { w.Gather = nil }() // which refers to c
+	if s, err := p.Make(within, w, terms); err != nil {
+		return nil, err
+	} else if s != nil {
+		return newComm(s), nil
+	}
+	return New(within, w, append([]setup.Option{c.Setup.Inherited(w)}, opts...)...)
 }
 
 // subCommError is why this rank could not make the communicator of w. Where its context has ended that ends c, too:

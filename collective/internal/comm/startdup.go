@@ -49,8 +49,9 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 	d := &StartedDup{c: c, world: w, made: make(chan struct{})}
 	w.Gather = d.gather
 	d.rounds = c.Engine.Messages.NewBackground(startDup, dupTag-int32(c.dups&(1<<29-1)))
+	p := c.Setup.NewPart(nil, opts)
 	c.watch.Go(func() {
-		d.sub, d.err = newOf(c.ctx, c, w, opts)
+		d.sub, d.err = newOf(c.ctx, c, w, p, nil, opts)
 		close(d.made)
 		d.rounds.End()
 	})

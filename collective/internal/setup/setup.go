@@ -31,6 +31,7 @@ type Setup struct {
 	Endpoint   transport.Endpoint
 	Engine     *engine.Engine
 	Waiter     engine.Waiter // how this rank waits
+	lendFrom   int64         // as engine.New has it
 }
 
 // causeWait is the time that a New that has failed waits for the World to report a lost rank as the cause: once before
@@ -183,17 +184,22 @@ func (s *setup) run(name string, refused error) (*Setup, error) {
 	if err != nil {
 		return nil, closeFailed(s.ctx, s.world, l.ep, err)
 	}
+	oversubscribed := slices.Max(RanksOnCores(a.coreHosts, s.hosts)) > a.cores
+	return s.made(name, p, l, oversubscribed, gain, lendFrom(gain, !OneHost(s.hosts))), nil
+}
+
+// made returns the Setup of a communicator of that name, whose links are open. Ranks read each other's memory from the
+// size lendFrom on, and gain is the measured reason, if any.
+func (s *setup) made(name string, p planned, l links, oversubscribed bool, gain float64, lendFrom int64) *Setup {
 	waiter := waiterFor(s.hosts, s.rank, s.config.Cores, ownCores(s.world))
 	waiter.Watch, waiter.Progress = s.wait, s.wait.Progress()
-	oversubscribed := slices.Max(RanksOnCores(a.coreHosts, s.hosts)) > a.cores
-	from := lendFrom(gain, !OneHost(s.hosts))
-	e := engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, from)
+	e := engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, lendFrom)
 	if s.rank == 0 && s.world.Setting("verbose") != "" {
-		s.explain(p, l.ep, gain, from)
+		s.explain(p, l.ep, gain, lendFrom)
 	}
 	return &Setup{Rank: s.rank, Size: s.size, Name: name, World: s.world, Config: s.config, Graph: p.plans.graph,
-		Between: p.between, Plans: p.plans, HeapBytes: a.heapBytes, Endpoint: l.ep, Engine: e,
-		Waiter: waiter}, nil
+		Between: p.between, Plans: p.plans, HeapBytes: l.layout.HeapBytes, Endpoint: l.ep, Engine: e,
+		Waiter: waiter, lendFrom: lendFrom}
 }
 
 // explain writes what has been made, for --verbose.

@@ -179,7 +179,7 @@ func (r *receiver) resolve(at uint64, n int) ([]byte, error) {
 	}
 	m := r.e.m
 	switch {
-	case at >= uint64(m.Total):
+	case at >= uint64(m.Ends):
 	case at >= uint64(m.Heaps):
 		in := int(at) - m.Heaps
 		member, in := in/m.Layout.HeapBytes, in%m.Layout.HeapBytes
@@ -199,7 +199,7 @@ func (r *receiver) resolve(at uint64, n int) ([]byte, error) {
 			return b[in : in+n : in+n], nil
 		}
 	}
-	return nil, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, m.Total)
+	return nil, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, m.Ends)
 }
 
 // other returns the memory of the FIFO at a place.

@@ -52,6 +52,7 @@ type Map struct {
 	// the parts that it uses: see open and heap.go. All are multiples of the page size.
 	Bytes int // of the board
 	Heaps int // where the heaps begin
+	Ends  int // where the heaps end, and the rooms for other segments begin: see rooms.go
 	Total int
 
 	ctlBytes  int // of a FIFO's control area
@@ -78,7 +79,8 @@ func NewMap(l transport.Layout) (*Map, error) {
 			l.Slots, l.SlotBytes, n, maxSegment)
 	}
 	m.Heaps = m.Bytes + n*n*transport.MaxLanes*m.fifoBytes
-	m.Total = m.Heaps + n*l.HeapBytes
+	m.Ends = m.Heaps + n*l.HeapBytes
+	m.Total = m.Ends + m.wordBytes() + m.Rooms()*m.Ends
 	return m, nil
 }
 

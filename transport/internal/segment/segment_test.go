@@ -19,6 +19,7 @@ func drawLayout(t *rapid.T) transport.Layout {
 		Size:      rapid.IntRange(1, 9).Draw(t, "size"),
 		Slots:     1 << rapid.IntRange(1, 5).Draw(t, "slots"),
 		SlotBytes: 64 * rapid.IntRange(1, 100).Draw(t, "lines"),
+		HeapBytes: rapid.SampledFrom([]int{0, transport.HeapGrain, transport.MaxHeapBytes}).Draw(t, "heap"),
 	}
 }
 
@@ -68,6 +69,16 @@ func TestMapPlaces(t *testing.T) {
 		}
 		if m.Bytes%pageBytes != 0 || m.Heaps%pageBytes != 0 {
 			t.Fatalf("board of %d bytes, heaps from %d", m.Bytes, m.Heaps)
+		}
+		from, n := m.Words()
+		for i := range m.Rooms() + 1 {
+			at, end := m.Room(i), m.Room(i)+m.Ends
+			if at%pageBytes != 0 || i == 0 && end > from || i > 0 && at != max(m.Room(i-1)+m.Ends, from+n) || end > m.Total {
+				t.Fatalf("room %d of %d from %d to %d in a segment of %d bytes", i, m.Rooms(), at, end, m.Total)
+			}
+		}
+		if n < 4*(m.Rooms()+1) || m.Rooms()%l.MemberCount() != 0 || m.Total > maxSegment+n {
+			t.Fatalf("%d bytes of words for %d rooms in a segment of %d bytes", n, m.Rooms(), m.Total)
 		}
 	})
 }
