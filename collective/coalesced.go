@@ -98,7 +98,7 @@ func beginPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, rec
 		c.inner().End()
 		return err
 	}
-	pieces := c.in.Calls[(c.in.Seq+1)%comm.InFlight].Pieces // memory of an earlier call
+	pieces := c.in.CallAt(c.in.Seq + 1).Pieces // memory of an earlier call
 	a.Pieces = slices.Grow(pieces[:0], len(recv))
 	gives := a.ID.Root < 0 || int(a.ID.Root) == c.inner().Rank
 	for i, end := 0, 0; i < len(recv); i++ {

@@ -33,7 +33,7 @@ type Comm struct {
 	computes atomic.Bool // whether the program computed between calls when moveAside last looked
 	Seq      uint64      // the number of the latest call
 	Tally    tally
-	Calls    [InFlight]engine.Call // the latest calls, by number
+	calls    [InFlight / callBlock]*[callBlock]engine.Call // see CallAt
 	Messages Messages
 	failure  failure
 	splits   int            // calls of Split so far

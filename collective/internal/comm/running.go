@@ -22,6 +22,19 @@ type Request struct {
 // InFlight is the largest number of calls that may be under way on a rank; one more waits for the first of them.
 const InFlight = devices.MaxCalls
 
+// callBlock is the number of calls whose memory is allocated at once: many communicators make few calls.
+const callBlock = 16
+
+// CallAt returns the place of the call with a number, which is that of the call InFlight before it.
+func (c *Comm) CallAt(seq uint64) *engine.Call {
+	i := seq % InFlight
+	block := &c.calls[i/callBlock]
+	if *block == nil {
+		*block = new([callBlock]engine.Call)
+	}
+	return &(*block)[i%callBlock]
+}
+
 func (r Request) isMessage() bool { return r.message != p2p.Ref{} }
 
 // done reports whether r is done.
@@ -87,7 +100,7 @@ func (r Request) Test() (bool, error) {
 // callOf returns the call with a number, nil when it was done so long ago that
 // its place has been taken by another.
 func (c *Comm) callOf(seq uint64) *engine.Call {
-	begun := &c.Calls[seq%InFlight]
+	begun := c.CallAt(seq)
 	if begun.ID.Seq != seq {
 		return nil
 	}
@@ -198,7 +211,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 		return err
 	}
 	c.Seq++
-	next := &c.Calls[c.Seq%InFlight]
+	next := c.CallAt(c.Seq)
 	pieces := next.Pieces[:0] // their memory stays for a later call
 	next.Args, next.Rounds = a.Args, nil
 	next.ID.Seq = c.Seq
@@ -236,7 +249,7 @@ const rootedBytes = 1 << 20
 
 // MakeRoom waits for the call whose place the next one takes.
 func (c *Comm) MakeRoom(ctx context.Context) error {
-	old := &c.Calls[(c.Seq+1)%InFlight]
+	old := c.CallAt(c.Seq + 1)
 	if old.ID.Seq == 0 || old.Done() {
 		return nil
 	}
