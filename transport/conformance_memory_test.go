@@ -116,6 +116,56 @@ func testLendOwn(t *testing.T, open opener) {
 	}
 }
 
+// testHold fills a link, and has its slots held in every number: up to half of them come back late, all of them when
+// the link is found empty.
+func testHold(t *testing.T, open opener) {
+	const slots, slotBytes = 8, 256
+	for unread := range slots {
+		_, s, end := pair(t, open, slots, slotBytes)
+		r, is := end.(transport.LentReceiver)
+		if !is {
+			return // a transport that does not claim it
+		}
+		for i := range slots {
+			reserve(t, s, 8)
+			h := header(i)
+			s.Commit(&h)
+		}
+		var h call.Header
+		for i := range slots - unread {
+			if _, ok, err := r.TryPeek(&h); !ok || err != nil || h != header(i) {
+				t.Fatalf("payload %d: %v, %v, %+v", i, ok, err, h)
+			}
+			r.Hold()
+		}
+		free := func() (n int) {
+			for ; ; n++ {
+				if _, ok, err := s.TryReserve(0); err != nil || !ok {
+					return n
+				}
+				h := header(slots + n)
+				s.Commit(&h)
+			}
+		}
+		first := free()
+		if read := slots - unread; first > read || read-first >= slots/2 {
+			t.Errorf("%d of %d slots are free, %d were read", first, slots, read)
+		}
+		for i := slots - unread; i < slots+first; i++ {
+			if _, ok, err := r.TryPeek(&h); !ok || err != nil || h != header(i) {
+				t.Fatalf("payload %d: %v, %v, %+v", i, ok, err, h)
+			}
+			r.Hold()
+		}
+		if _, ok, err := r.TryPeek(&h); ok || err != nil {
+			t.Fatalf("a payload that was not sent: %v, %v", ok, err)
+		}
+		if n := free(); n != slots {
+			t.Errorf("%d slots are free of an empty link of %d", n, slots)
+		}
+	}
+}
+
 // testPlaced receives with a place for payloads: each payload is complete wherever it is, in order with payloads
 // without a place, and after CancelReceive the place is not touched.
 func testPlaced(t *testing.T, open opener) {

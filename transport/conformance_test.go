@@ -26,6 +26,7 @@ func conform(t *testing.T, open opener, except ...string) {
 		{"links are separate", testSeparate},
 		{"shared payloads", testShare},
 		{"memory of ones own", testLendOwn},
+		{"held slots", testHold},
 		{"memory where it belongs", testPlaced},
 		{"memory of the others", testView},
 		{"no such link", testNoLink},

@@ -125,6 +125,10 @@ type LentReceiver interface {
 	// whatever the later calls have. A payload that has begun to arrive must not be released.
 	TryPeekInto(h *call.Header, into []byte) ([]byte, bool, error)
 
+	// Hold is Release, but the slot may be given back later with others, which are up to half of all: when TryPeek finds
+	// none to read, at the latest. A payload in the sender's own memory is released at once.
+	Hold()
+
 	// TryRead copies len(into) bytes of the oldest unread payload, from byte at on, to into.
 	TryRead(into []byte, at int) (bool, error)
 }

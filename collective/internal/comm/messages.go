@@ -26,23 +26,27 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 		return 0, err
 	}
 	defer m.c.End()
-	begun, err := m.enter(ctx, name, in, false)
-	if err != nil {
-		return 0, err
+	m.c.Tally.enter(rowRecv, len(in.Buf)) // which the Send is a part of
+	var sent, begun p2p.Ref
+	var n int
+	var err error
+	eager := len(out.Buf) <= p2p.EagerBytes // then the other end need not have begun
+	if eager {
+		sent, _, err = m.enter(ctx, name, out, true)
 	}
-	n, had := begun.Message().Bytes(), begun.Done() // the next message may take its place
-	sent, err := m.enter(ctx, name, out, true)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		begun, n, err = m.enter(ctx, name, in, false)
 	}
-	if !had {
-		if err := m.wait(ctx, begun.Message()); err != nil {
-			return 0, err
-		}
-		n = begun.Message().Bytes()
+	if err == nil && !eager {
+		sent, _, err = m.enter(ctx, name, out, true)
 	}
-	add(&m.c.Tally.rows[rowRecv].bytes, n-len(in.Buf))
-	return n, m.wait(ctx, sent.Message())
+	if err == nil {
+		n, err = m.finish(ctx, begun, n)
+	}
+	if err == nil {
+		_, err = m.finish(ctx, sent, 0)
+	}
+	return n, err
 }
 
 // ownTag is the tag of messages that make up a call; callers' tags are not negative.
@@ -88,11 +92,16 @@ func (m *Messages) Start(call string, p *p2p.Message, tag int, send bool) (Reque
 		p.Got = m.newGot()
 		p.Got.Counted = len(p.Buf)
 	}
-	ref, err := m.enter(context.Background(), call, p, send)
-	if err != nil {
+	ref, n, err := m.enter(context.Background(), call, p, send)
+	switch {
+	case err != nil:
 		return Request{}, err
+	case ref != p2p.Ref{}:
+		return Request{c: m.c, message: ref, Got: p.Got}, nil
+	case !send:
+		p.Got.Counted = n
 	}
-	return Request{c: m.c, message: ref, Got: p.Got}, nil
+	return Request{Got: p.Got}, nil
 }
 
 // newGot returns room for the result of a receive, which lives as long as its Request: many are made at once.
@@ -112,38 +121,57 @@ func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int
 		return 0, err
 	}
 	defer m.c.End()
-	begun, err := m.enter(ctx, call, p, send)
+	ref, n, err := m.enter(ctx, call, p, send)
 	if err != nil {
 		return 0, err
 	}
-	err = m.wait(ctx, begun.Message())
-	n := begun.Message().Bytes()
-	if n < len(p.Buf) && begun.Message().Receives() {
-		add(&m.c.Tally.rows[rowRecv].bytes, n-len(p.Buf))
-	}
-	return n, err
+	return m.finish(ctx, ref, n)
 }
 
-// enter begins a message on the communicator, which is claimed, unless ctx
-// has ended, which is a failure of the communicator even where the message
-// would not have to wait.
-func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send bool) (p2p.Ref, error) {
+// enter begins a message on the communicator, which is claimed, unless ctx has ended, which is a failure of the
+// communicator even where the message would not have to wait. It returns the zero Ref and the number of moved bytes if
+// the message is done, else the number that may move.
+func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send bool) (ref p2p.Ref, n int, err error) {
 	if ctx.Err() != nil {
-		return p2p.Ref{}, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
+		return ref, 0, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
 	row := rowOfMessage(send)
-	m.c.Tally.enter(row, len(p.Buf))
-	ref := m.under.Add(p)
-	err := m.c.Engine.StartMessage(ref.Message(), send)
+	n = len(p.Buf)
+	m.c.Tally.enter(row, n)
+	done, err := m.c.Engine.Quick(p, send)
+	if !done {
+		ref = m.under.Add(p)
+		err = m.c.Engine.StartMessage(ref.Message(), send)
+	}
+	begun := p
+	if !done {
+		begun = ref.Message()
+	}
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Messages.Describe(ref.Message())), true
+		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Messages.Describe(begun)), true
 	}
 	if failed {
-		return p2p.Ref{}, m.fail(fault, ref.Message())
+		return p2p.Ref{}, 0, m.fail(fault, begun)
 	}
-	m.c.Tally.count(row, len(p.Buf))
-	return ref, nil
+	if ref.Done() {
+		ref, n = p2p.Ref{}, begun.Bytes()
+	}
+	m.c.Tally.count(row, n)
+	return ref, n, nil
+}
+
+// finish waits for a message that enter has begun, of up to n bytes, and returns how many moved.
+func (m *Messages) finish(ctx context.Context, ref p2p.Ref, n int) (int, error) {
+	if ref == (p2p.Ref{}) {
+		return n, nil
+	}
+	p := ref.Message()
+	if err := m.wait(ctx, p); err != nil || !p.Receives() {
+		return 0, err
+	}
+	add(&m.c.Tally.rows[rowRecv].bytes, p.Bytes()-n)
+	return p.Bytes(), nil
 }
 
 func rowOfMessage(send bool) int {

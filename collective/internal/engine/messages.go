@@ -9,6 +9,14 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
+// Quick sends or receives p if that can be done at once: see p2p.Queue.
+func (e *Engine) Quick(p *p2p.Message, send bool) (done bool, err error) {
+	if done = e.Messages.Quick(p, send); done && !e.Idle() {
+		err = e.Poll() // other ranks may wait for the rest
+	}
+	return done, err
+}
+
 // StartMessage begins to send message p, or to receive it. An error is for transport.CallFault.
 func (e *Engine) StartMessage(p *p2p.Message, send bool) error {
 	if err := e.Messages.Start(p, send); err != nil {
@@ -54,7 +62,7 @@ const Forever = time.Duration(-1)
 // is none to report.
 func (e *Engine) WaitProbe(ctx context.Context, p *p2p.Message, w *Waiter,
 	limit time.Duration) (transport.Fault, bool) {
-	e.Messages.StartProbe(p)
+	e.Messages.Probe = p
 	if limit == Forever {
 		return e.WaitMessage(ctx, p, w)
 	}
@@ -65,7 +73,7 @@ func (e *Engine) WaitProbe(ctx context.Context, p *p2p.Message, w *Waiter,
 	err := e.waitFor(within, p, &quiet)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		e.Messages.Drop(p)
+		e.Messages.Probe = nil
 	case err != nil:
 		return e.failWait(err, p.String(), w)
 	}

@@ -64,7 +64,7 @@ func (b *inbox) mismatch(id call.ID, p *Message) error {
 // open reports whether a receive, or a probe, waits for more to come.
 func (b *inbox) open() bool {
 	return len(b.posted) > 0 || b.arriving != nil && b.arriving.receive != nil ||
-		b.probe != nil && b.find(b.probe.Tag) < 0
+		b.probe != nil
 }
 
 // place returns where the next chunk belongs, of n bytes of message id. Memory of messages without a receive grows
@@ -97,7 +97,7 @@ func (b *inbox) place(id call.ID, n int) ([]byte, error) {
 
 // match returns message id, of which the first chunk has come.
 func (b *inbox) match(id call.ID) *arrival {
-	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return tagged(id.Tag, p.Tag) }); i >= 0 {
+	if i := b.wanted(id.Tag); i >= 0 {
 		p := b.posted[i]
 		b.posted = slices.Delete(b.posted, i, i+1)
 		for r := 0; p.Peer == AnySource && r < len(b.all); r++ {
@@ -115,6 +115,11 @@ func (b *inbox) match(id call.ID) *arrival {
 		b.held += id.Bytes() + keptEach
 	}
 	return b.arriving
+}
+
+// wanted returns the first posted receive of messages with a tag, -1 without one.
+func (b *inbox) wanted(tag int32) int {
+	return slices.IndexFunc(b.posted, func(p *Message) bool { return tagged(tag, p.Tag) })
 }
 
 // left returns how many bytes of a have not come.

@@ -9,12 +9,12 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// A Send of up to eagerBytes does not wait for its receiver, as in MPI's eager protocol: a message that finds no room
+// A Send of up to EagerBytes does not wait for its receiver, as in MPI's eager protocol: a message that finds no room
 // in the slots of its link is kept in memory of the sender, and sent during later calls and between them. A rank that
 // waits takes in arriving messages, with or without a Receive for them, so that slots become free and ranks that Send
 // in a circle make progress.
 const (
-	eagerBytes = 64 << 10
+	EagerBytes = 64 << 10
 	keptBytes  = 64 << 20 // limit of the Sends that a rank keeps, and of the messages that it takes in without a Receive
 	keptEach   = 64       // bytes that a message takes in addition to its payload
 )
@@ -27,7 +27,7 @@ type held struct {
 }
 
 // eager reports whether p is kept where it finds no room. It is not lent: its receiver may read it much later.
-func (p *Message) eager() bool { return p.Part == "" && len(p.Buf) <= eagerBytes }
+func (p *Message) eager() bool { return p.Part == "" && len(p.Buf) <= EagerBytes }
 
 // Keep copies a Send that has found no room to memory of the Queue: the caller's may be used again. It reports whether
 // there was room for that.
@@ -37,18 +37,18 @@ func (q *Queue) Keep(p *Message) bool {
 	}
 	q.kept += len(p.Buf) + keptEach
 	p.Buf = bytes.Clone(p.Buf)
-	before := q.under.before(p)
+	sends := &q.peers[p.Peer].sends
+	before := sends.before(p)
 	if p.kept = before == nil || !before.kept; !p.kept {
 		before.behind = append(before.behind, held{p.Tag, p.DType, p.Buf})
-		p.done = true
-		q.under.removeDone()
+		sends.remove(p, before)
 	}
 	return true
 }
 
 // sentKept continues with the next message that was kept behind p, which was sent.
-func (q *Queue) sentKept(p *Message) {
-	q.kept -= len(p.Buf) + keptEach
+func (r *peer) sentKept(p *Message) {
+	r.q.kept -= len(p.Buf) + keptEach
 	if len(p.behind) == 0 {
 		return
 	}
@@ -59,14 +59,15 @@ func (q *Queue) sentKept(p *Message) {
 }
 
 // undelivered drops the messages that were kept for a rank that has closed, and notes the first of them.
-func (q *Queue) undelivered(p *Message) {
+func (r *peer) undelivered(p *Message) {
+	q := r.q
 	if q.lost == nil {
 		q.lost = &Got{From: p.Peer, ID: p.id()}
 	}
 	for len(p.behind) > 0 {
-		q.sentKept(p)
+		r.sentKept(p)
 	}
-	q.sentKept(p)
+	r.sentKept(p)
 	p.done = true
 	q.steps++
 }
@@ -76,17 +77,22 @@ func (q *Queue) Keeps() bool { return q.kept > 0 }
 
 // FirstKept returns the first Send under way that is kept, nil without one.
 func (q *Queue) FirstKept() *Message {
-	p := q.under.first
-	for p != nil && !p.kept {
-		p = p.next
+	for _, r := range q.active {
+		for p := r.sends.first; p != nil; p = p.next {
+			if p.kept {
+				return p
+			}
+		}
 	}
-	return p
+	return nil
 }
 
 // KeepBehind keeps p if the Send to the same rank that is under way before it is kept: p cannot be sent before that.
 func (q *Queue) KeepBehind(p *Message) {
-	if before := q.under.before(p); before != nil && before.kept {
-		q.Keep(p)
+	if p.send && !p.done {
+		if before := q.peers[p.Peer].sends.before(p); before != nil && before.kept {
+			q.Keep(p)
+		}
 	}
 }
 
@@ -98,7 +104,6 @@ func (q *Queue) TakeIn() (took bool, err error) {
 		err = q.takeInFrom(r)
 	}
 	q.taking = false
-	q.under.removeDone() // Receives that are done meanwhile: their place may be the next message's
 	return q.steps != steps, err
 }
 
@@ -115,7 +120,7 @@ func (q *Queue) takeInFrom(r int) error {
 			return err
 		}
 	}
-	q.taking, q.dry[r] = true, false
+	q.taking = true
 	if err := q.peers[r].receive(); err != nil && !errors.Is(err, transport.ErrPeerClosed) {
 		return err
 	}
@@ -126,11 +131,11 @@ func (q *Queue) takeInFrom(r int) error {
 	return nil
 }
 
-// takes reports whether a message is taken in that this rank does not receive yet: one of up to eagerBytes, or a larger
+// takes reports whether a message is taken in that this rank does not receive yet: one of up to EagerBytes, or a larger
 // one while a Send of this rank waits, in memory that is bounded unless this rank closes.
 func (q *Queue) takes(id call.ID) bool {
-	limit := uint64(eagerBytes)
-	if q.under.any(func(p *Message) bool { return p.send && !p.Done() }) {
+	limit := uint64(EagerBytes)
+	if q.sends() {
 		limit = keptBytes
 	}
 	held := id.Bytes()

@@ -58,8 +58,8 @@ func TestTakenIn(t *testing.T) {
 	if err != nil || !took || !in.Done() || in.Bytes() != 12 || !slices.Equal(buf[:12], sent) {
 		t.Errorf("taken in: %v, done %v with %d bytes %v, %v", took, in.Done(), in.Bytes(), buf, err)
 	}
-	if to.under.first != nil || to.under.last != nil {
-		t.Errorf("a Receive that is done is among the messages under way")
+	if _, err := to.Poll(); err != nil || !to.Idle() || !to.Settled() {
+		t.Errorf("a Receive that is done is among the messages under way: %v", err)
 	}
 }
 

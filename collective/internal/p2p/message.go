@@ -1,13 +1,11 @@
 package p2p
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/transport"
 )
 
 // AnySource as the Peer of a Probe or Receive is every rank, this one, too; AnyTag as its Tag every tag that is not
@@ -33,6 +31,7 @@ type Message struct {
 
 	send   bool
 	probe  bool
+	any    bool    // whether a Receive from any rank waits for its message
 	found  call.ID // the message that a Probe has found
 	moved  int     // bytes that have moved
 	lends  bool    // whether the peer reads the memory of a Send where it lies
@@ -124,13 +123,11 @@ func (p *Message) wanted() string {
 // Found is the message that a Probe has found.
 func (p *Message) Found() Got { return Got{From: p.Peer, ID: p.found} }
 
-// ignoreClosed is err, but nil where that is the end of a rank from which p waits for nothing, or does not mind.
-func (p *Message) ignoreClosed(err error) error {
-	if (p.Patient || p.done) && errors.Is(err, transport.ErrPeerClosed) {
-		return nil
-	}
-	return err
-}
+// find ends a Probe that has found message id.
+func (p *Message) find(from int, id call.ID) { p.Peer, p.found, p.done = from, id, true }
+
+// end ends p, and forgets the caller's memory.
+func (p *Message) end() { p.had, p.Buf, p.next, p.done = len(p.Buf), nil, nil, true }
 
 // tagged reports whether a message with a tag is one that is wanted with another, which may be AnyTag.
 func tagged(tag, wanted int32) bool { return tag == wanted || wanted == AnyTag && tag >= 0 }

@@ -13,36 +13,23 @@ func (m *messages) push(p *Message) {
 	m.last = p
 }
 
-// removeDone removes those that are done, and forgets their memory.
-func (m *messages) removeDone() {
-	at := &m.first
-	m.last = nil
-	for p := m.first; p != nil; p = *at {
-		if !p.done {
-			m.last, at = p, &p.next
-			continue
-		}
-		*at = p.next
-		p.had, p.Buf, p.next = len(p.Buf), nil, nil // the caller's
-	}
-}
-
-// any reports whether f is true for any of them.
-func (m *messages) any(f func(p *Message) bool) bool {
-	for p := m.first; p != nil; p = p.next {
-		if f(p) {
-			return true
-		}
-	}
-	return false
-}
-
-// before returns the last Send before p to the same rank, nil without one or if p is no Send.
+// before returns the one before p, nil if p is the oldest.
 func (m *messages) before(p *Message) (before *Message) {
-	for o := m.first; p.send && o != p && o != nil; o = o.next {
-		if o.send && o.Peer == p.Peer {
-			before = o
-		}
+	for o := m.first; o != p; o = o.next {
+		before = o
 	}
 	return before
+}
+
+// remove ends and removes p, which is behind before, nil if it is the oldest.
+func (m *messages) remove(p, before *Message) {
+	if before == nil {
+		m.first = p.next
+	} else {
+		before.next = p.next
+	}
+	if m.last == p {
+		m.last = before
+	}
+	p.end()
 }

@@ -4,15 +4,28 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
 // peer is a rank with which this one exchanges messages.
 type peer struct {
-	q     *Queue
-	inbox inbox
-	out   transport.Sender // nil before the first, and for this rank itself, whose messages are copied
-	in    transport.Receiver
+	q        *Queue
+	inbox    inbox
+	out      transport.Sender // nil before the first, and for this rank itself, whose messages are copied
+	in       transport.Receiver
+	lent     transport.LentReceiver // in, where this rank can read the memory of the peer
+	sends    messages               // the Sends to it under way
+	receives int                    // the Receives of messages from it under way
+	active   bool                   // whether it is among those of the Queue
+}
+
+// activate has polls move the messages to and from r.
+func (r *peer) activate() {
+	if !r.active {
+		r.active = true
+		r.q.active = append(r.q.active, r)
+	}
 }
 
 // LentBytes is the largest chunk, in bytes, that ranks read from each other's memory: each costs system calls and a
@@ -24,12 +37,20 @@ const LentBytes = 1 << 20
 // LentOversubscribed is the size from which memory is lent at all where ranks share cores: see engine.
 const LentOversubscribed = 32 << 10
 
-// send sends as much of p as fits, unless an earlier message to the peer waits.
+// sendAll sends as much as fits of the Sends, one after the other.
+func (r *peer) sendAll() error {
+	for p := r.sends.first; p != nil; p = r.sends.first {
+		if err := r.send(p); err != nil || !p.done {
+			return err
+		}
+		r.sends.remove(p, nil)
+	}
+	return nil
+}
+
+// send sends as much of p as fits.
 func (r *peer) send(p *Message) error {
 	q := r.q
-	if q.busy[p.Peer] {
-		return nil
-	}
 	h, id := &q.head, p.id()
 	if id.Encode(h); p.lends {
 		return r.lend(p)
@@ -38,9 +59,8 @@ func (r *peer) send(p *Message) error {
 		n := min(q.slotBytes, len(p.Buf)-p.moved)
 		window, ok, err := r.out.TryReserve(n)
 		if err != nil || !ok {
-			q.busy[p.Peer] = true
 			if p.kept && errors.Is(err, transport.ErrPeerClosed) {
-				q.undelivered(p)
+				r.undelivered(p)
 				err = nil
 			}
 			return transport.OnLink(err, "sending to", p.Peer)
@@ -50,7 +70,7 @@ func (r *peer) send(p *Message) error {
 		q.steps++
 		p.moved += n
 		if p.done = p.moved == len(p.Buf); p.done && p.kept {
-			q.sentKept(p)
+			r.sentKept(p)
 			id = p.id() // of the one that was kept behind it
 			id.Encode(h)
 		}
@@ -61,10 +81,8 @@ func (r *peer) send(p *Message) error {
 // lend lends as much of p as the link takes. p is done when all of it is returned, and later messages to the peer wait
 // for that: otherwise p would wait for their lent memory as well, which might not be returned before p is done.
 func (r *peer) lend(p *Message) error {
-	q := r.q
-	q.busy[p.Peer] = true
-	moved := p.moved
-	helps := !q.oversubscribed && !q.under.any(func(p *Message) bool { return !p.send && !p.done })
+	q, moved := r.q, p.moved
+	helps := !q.oversubscribed && q.receives == 0 && q.Probe == nil
 	for p.moved < len(p.Buf) {
 		n := min(LentBytes, len(p.Buf)-p.moved)
 		_, ok, err := r.out.TryReserve(0)
@@ -87,7 +105,6 @@ func (r *peer) lend(p *Message) error {
 			return transport.OnLink(err, "sending to", p.Peer)
 		}
 		p.done = true
-		q.busy[p.Peer] = false
 		q.steps++
 		return nil
 	}
@@ -98,49 +115,94 @@ func (r *peer) lend(p *Message) error {
 	return transport.OnLink(err, "sending to", p.Peer)
 }
 
-// receive brings the chunks that have come from the peer, while a receive waits for them. This rank itself sends none.
+// receive brings the chunks that have come from the peer, while a receive waits for them.
 func (r *peer) receive() error {
-	q, b, from := r.q, &r.inbox, r.inbox.peer
-	for from != q.rank && (b.open() || q.taking) && !q.dry[from] {
-		q.dry[from] = true
-		n, ok, err := r.head()
-		if err != nil || !ok {
-			return transport.OnLink(err, "receiving from", from)
+	for {
+		n, ok, err := r.take()
+		if ok && n <= r.q.slotBytes {
+			continue
 		}
-		id := q.head.ID()
-		if !b.open() && b.arriving == nil && !q.takes(id) {
-			return nil
-		}
-		if n > max(LentBytes, q.slotBytes) {
-			return fmt.Errorf("rank %d sent %d bytes at once", from, n)
-		}
-		target, err := b.place(id, n)
-		if err != nil {
-			return err
-		}
-		chunk, ok, err := r.payload(target)
-		if err != nil || !ok {
-			return transport.OnLink(err, "receiving from", from)
-		}
-		if len(chunk) != len(target) {
-			return fmt.Errorf("rank %d sent %d bytes in place of %d", from, len(chunk), len(target))
-		}
-		if len(chunk) > 0 && &chunk[0] != &target[0] {
-			copy(target, chunk)
-		}
-		b.arrived()
-		r.in.Release()
-		q.steps++
-		q.dry[from] = n > q.slotBytes // others have their turn
-		q.more = q.more || q.dry[from]
+		r.q.more = r.q.more || ok // others have their turn after a lent chunk
+		return err
 	}
-	return nil
+}
+
+// take brings the next chunk, if there is one that a receive waits for, and returns its length. This rank itself sends
+// none. A message that a Probe looks for stays on the link.
+func (r *peer) take() (n int, ok bool, err error) {
+	q, b, from := r.q, &r.inbox, r.inbox.peer
+	if from == q.rank || !b.open() && !q.taking {
+		return 0, false, nil
+	}
+	n, ok, err = r.head()
+	if err != nil || !ok {
+		return 0, false, transport.OnLink(err, "receiving from", from)
+	}
+	id := q.head.ID()
+	switch {
+	case b.arriving != nil || b.wanted(id.Tag) >= 0:
+	case b.probe != nil && tagged(id.Tag, b.probe.Tag):
+		b.probe.find(from, id)
+		q.steps++
+		return 0, false, nil
+	case !b.open() && !q.takes(id):
+		return 0, false, nil
+	}
+	if n > max(LentBytes, q.slotBytes) {
+		return 0, false, fmt.Errorf("rank %d sent %d bytes at once", from, n)
+	}
+	target, err := r.place(id, n)
+	if err != nil {
+		return 0, false, err
+	}
+	chunk, ok, err := r.payload(target)
+	if err != nil || !ok {
+		return 0, false, transport.OnLink(err, "receiving from", from)
+	}
+	if len(chunk) != len(target) {
+		return 0, false, fmt.Errorf("rank %d sent %d bytes in place of %d", from, len(chunk), len(target))
+	}
+	if len(chunk) > 0 && &chunk[0] != &target[0] {
+		copy(target, chunk)
+	}
+	r.arrived()
+	r.release()
+	q.steps++
+	return n, true, nil
+}
+
+// place is that of the inbox. A Receive from any rank is one from this peer once its message has come.
+func (r *peer) place(id call.ID, n int) ([]byte, error) {
+	target, err := r.inbox.place(id, n)
+	if a := r.inbox.arriving; a != nil && a.receive != nil && a.receive.any {
+		a.receive.any = false
+		r.q.any--
+		r.q.looked = r.inbox.peer
+		r.receives++
+		r.activate()
+	}
+	return target, err
+}
+
+// arrived is that of the inbox.
+func (r *peer) arrived() {
+	p := r.inbox.arriving.receive
+	if r.inbox.arrived(); p != nil && p.done {
+		r.received(p)
+	}
+}
+
+// received ends p, a Receive of a message from r, which is done.
+func (r *peer) received(p *Message) {
+	p.end()
+	r.receives--
+	r.q.receives--
 }
 
 // head returns the length of the next chunk from the peer, and stores its header in the head of the Queue.
 func (r *peer) head() (int, bool, error) {
-	if r.q.reach[r.inbox.peer] {
-		return r.in.(transport.LentReceiver).TryHead(&r.q.head)
+	if r.lent != nil {
+		return r.lent.TryHead(&r.q.head)
 	}
 	b, ok, err := r.in.TryPeek(&r.q.head)
 	return len(b), ok, err
@@ -148,30 +210,31 @@ func (r *peer) head() (int, bool, error) {
 
 // payload returns the next chunk, in into where it has to be brought from the memory of the peer.
 func (r *peer) payload(into []byte) ([]byte, bool, error) {
-	if r.q.reach[r.inbox.peer] {
-		return r.in.(transport.LentReceiver).TryPeekInto(&r.q.head, into)
+	if r.lent != nil {
+		return r.lent.TryPeekInto(&r.q.head, into)
 	}
 	return r.in.TryPeek(&r.q.head)
 }
 
-// look looks for the message of a Probe, or receives.
-func (r *peer) look(p *Message) error {
-	if p.probe {
-		return r.probe(p)
+// release gives the slot of the chunk back.
+func (r *peer) release() {
+	if r.lent != nil {
+		r.lent.Hold()
+		return
 	}
-	return r.receive()
+	r.in.Release()
 }
 
-// probe looks for the message of a Probe among those of the peer.
-func (r *peer) probe(p *Message) error {
+// look looks for the message of a Probe among those of the peer.
+func (r *peer) look(p *Message) error {
 	box := &r.inbox
-	box.probe = p
-	err := r.receive()
-	box.probe = nil
 	if i := box.find(p.Tag); i >= 0 {
-		p.Peer, p.found, p.done = box.peer, box.unexpected[i].id, true
+		p.find(box.peer, box.unexpected[i].id)
 		r.q.steps++
 		return nil
 	}
+	box.probe = p
+	err := r.receive()
+	box.probe = nil
 	return err
 }

@@ -14,14 +14,14 @@ type slot struct {
 	number uint64 // 0: it has had none
 }
 
-// Ref names a message of a Pool, also after its slot was used again.
+// Ref names a message of a Pool, also after its slot was used again. The zero value is done.
 type Ref struct {
 	slot   *slot
 	number uint64
 }
 
 // Done reports whether the message is done.
-func (r Ref) Done() bool { return r.slot.number != r.number || r.slot.Done() }
+func (r Ref) Done() bool { return r.slot == nil || r.slot.number != r.number || r.slot.Done() }
 
 // Message returns the message. Precondition: it is not done, or none was added since it was.
 func (r Ref) Message() *Message { return &r.slot.Message }

@@ -8,50 +8,63 @@ import (
 )
 
 // Look makes p a Probe: it looks for the oldest message from its Peer with its Tag that no Receive has been posted for,
-// and reports whether there is one. Messages that come meanwhile wait for their Receives as far as necessary.
+// and reports whether there is one. Messages that come before it wait for their Receives; it stays where it is.
 // Precondition: the links of p are open.
 func (q *Queue) Look(p *Message) (bool, error) {
 	p.probe, p.done = true, false
-	clear(q.dry)
-	err := q.from(p)
-	q.under.removeDone() // Receives that are done meanwhile: their place may be the next message's
+	q.Probe = p
+	err := q.look()
+	q.Probe = nil
 	return p.done, err
 }
 
-// StartProbe lets p, for which Look has found nothing, wait among the messages until there is one.
-func (q *Queue) StartProbe(p *Message) {
-	p.next = nil
-	q.under.push(p)
-}
-
-// Drop takes a Probe that has found nothing from the messages under way.
-func (q *Queue) Drop(p *Message) {
-	p.done = true
-	q.under.removeDone()
-	p.done = false
-}
-
-// from looks for the message of a Probe or Receive, for one of any rank at all of them. It begins with another one each
-// time. That ranks have closed is an error if no rank is left that can send.
-func (q *Queue) from(p *Message) error {
-	if p.Peer != AnySource {
-		return p.ignoreClosed(q.peers[p.Peer].look(p))
+// look looks for the message of the Probe, if there is one.
+func (q *Queue) look() (err error) {
+	p := q.Probe
+	switch {
+	case p == nil:
+		return nil
+	case p.Peer == AnySource:
+		err = q.fromAny(p)
+	default:
+		err = q.peers[p.Peer].look(p)
 	}
-	left, closed := 0, error(nil)
+	if p.done {
+		q.Probe = nil
+	}
+	if (p.Patient || p.done) && errors.Is(err, transport.ErrPeerClosed) {
+		return nil
+	}
+	return err
+}
+
+// fromAny looks for the message of Probe p, or receives if it is nil, at all ranks. It begins with another one each
+// time. That ranks have closed is an error if no rank is left that can send.
+func (q *Queue) fromAny(p *Message) error {
+	left, closed, first := 0, error(nil), q.looked+1
 	for i := range q.size {
-		r := (q.looked + 1 + i) % q.size
-		switch err := q.peers[r].look(p); {
-		case p.Peer != AnySource:
-			q.looked = r
-			return p.ignoreClosed(err)
+		r, err := &q.peers[(first+i)%q.size], error(nil)
+		if p == nil {
+			err = r.receive()
+		} else {
+			err = r.look(p)
+		}
+		switch {
 		case errors.Is(err, transport.ErrPeerClosed):
 			left, closed = left+1, err
 		case err != nil:
 			return err
 		}
+		if p == nil && q.any == 0 {
+			return nil
+		}
+		if p != nil && p.done {
+			q.looked = p.Peer
+			return nil
+		}
 	}
 	if left > 0 && left == q.size-1 {
-		return p.ignoreClosed(closed)
+		return closed
 	}
 	return nil
 }

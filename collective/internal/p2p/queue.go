@@ -3,6 +3,8 @@
 package p2p
 
 import (
+	"errors"
+
 	"github.com/treerun/treerun/collective/internal/mismatch"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
@@ -14,6 +16,7 @@ import (
 type Queue struct {
 	Waited           *Message    // the message that this rank waits for; nil: it waits for a call, or for nothing
 	WaitedBackground *Background // the Background that this rank waits for, if it does
+	Probe            *Message    // the Probe that waits among the messages, until it is done; nil without one
 	Closing          bool        // whether this rank sends the messages that it keeps, and then closes
 
 	calls          *mismatch.Calls
@@ -25,11 +28,11 @@ type Queue struct {
 	lendFrom       int64  // the size from which on memory of this rank is lent to ranks that can read it
 	oversubscribed bool   // whether ranks share cores
 
-	under       messages // the messages under way
+	peers       []peer  // by rank; nil before the first message
+	active      []*peer // those with messages under way, and perhaps some whose messages are done
+	receives    int     // the Receives under way
+	any         int     // those of them that are for a message from any rank, which has not come
 	backgrounds backgrounds
-	peers       []peer      // by rank; nil before the first message
-	busy        []bool      // scratch of one poll, by rank: an earlier Send to it waits
-	dry         []bool      // scratch of one poll, by rank: no more is read from it
 	more        bool        // scratch of one poll: a Receive may have more to read
 	head        call.Header // scratch of one chunk: of its message
 	steps       uint64      // the steps taken so far, which show whether anything moves
@@ -53,19 +56,33 @@ func New(ep transport.Endpoint, rank int, calls *mismatch.Calls, lane int, reach
 
 // Active reports whether Poll has anything to do.
 func (q *Queue) Active() bool {
-	return q.under.first != nil || q.backgrounds.active() || q.WaitedBackground != nil
+	return !q.Idle() || q.backgrounds.active()
 }
 
 // Idle reports whether no message is under way, and this rank does not wait for a Background.
-func (q *Queue) Idle() bool { return q.under.first == nil && q.WaitedBackground == nil }
+func (q *Queue) Idle() bool {
+	return len(q.active) == 0 && q.any == 0 && q.Probe == nil && q.WaitedBackground == nil
+}
 
 // Settled reports whether no message that the caller has begun is under way: kept messages are not the caller's.
-func (q *Queue) Settled() bool { return !q.under.any(func(p *Message) bool { return !p.Done() }) }
+func (q *Queue) Settled() bool { return q.receives == 0 && q.Probe == nil && !q.sends() }
+
+// sends reports whether a Send of the caller's is under way.
+func (q *Queue) sends() bool {
+	for _, r := range q.active {
+		for p := r.sends.first; p != nil; p = p.next {
+			if !p.Done() {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // open opens this rank's end of a link with a peer, and has room for messages to and from all.
 func (q *Queue) open(r int, send bool) (err error) {
 	if q.peers == nil {
-		q.peers, q.busy, q.dry = make([]peer, q.size), make([]bool, q.size), make([]bool, q.size)
+		q.peers, q.active = make([]peer, q.size), make([]*peer, 0, q.size)
 		for i := range q.peers {
 			q.peers[i] = peer{q: q, inbox: inbox{peer: i, self: q.rank, all: q.peers}}
 		}
@@ -77,6 +94,9 @@ func (q *Queue) open(r int, send bool) (err error) {
 		p.out, err = q.ep.Sender(q.lane, r)
 	case !send && p.in == nil:
 		p.in, err = q.ep.Receiver(q.lane, r)
+		if q.reach[r] && err == nil {
+			p.lent = p.in.(transport.LentReceiver)
+		}
 	}
 	return err
 }
@@ -103,47 +123,57 @@ func (q *Queue) Start(p *Message, send bool) error {
 	if err := q.Open(p); err != nil {
 		return err
 	}
-	if !send {
-		if err := q.post(p); err != nil {
-			return err
-		}
-	} else if p.Peer == q.rank {
-		box := &q.peers[p.Peer].inbox
-		target, err := box.place(p.id(), len(p.Buf))
+	switch {
+	case !send:
+		return q.post(p)
+	case p.Peer == q.rank:
+		r := &q.peers[p.Peer]
+		target, err := r.place(p.id(), len(p.Buf))
 		if err != nil {
 			return err
 		}
 		copy(target, p.Buf)
-		box.arrived()
-		p.done = true
+		r.arrived()
+		p.end()
+	default:
+		r := &q.peers[p.Peer]
+		r.sends.push(p)
+		r.activate()
 	}
-	q.under.push(p)
 	return nil
 }
 
 // post posts a Receive: the messages that have come are looked at first, those of several ranks in turn.
 func (q *Queue) post(p *Message) error {
-	if p.Peer != AnySource {
-		return q.peers[p.Peer].inbox.post(p)
-	}
-	for i := range q.peers {
+	for i := 0; p.Peer == AnySource && i < q.size; i++ {
 		if r := (q.looked + 1 + i) % q.size; q.peers[r].inbox.find(p.Tag) >= 0 {
-			q.looked = r
-			return q.peers[r].inbox.post(p)
+			q.looked, p.Peer = r, r
 		}
 	}
-	for r := range q.peers {
-		box := &q.peers[r].inbox
-		box.posted = append(box.posted, p)
+	q.receives++
+	if p.Peer == AnySource {
+		q.any++
+		for r := range q.peers {
+			box := &q.peers[r].inbox
+			box.posted = append(box.posted, p)
+		}
+		return nil
 	}
-	return nil
+	r := &q.peers[p.Peer]
+	r.receives++
+	r.activate()
+	err := r.inbox.post(p)
+	if p.done {
+		r.received(p)
+	}
+	return err
 }
 
 // Poll moves all messages as far as they can go now, each by one lent chunk at a time: other ranks wait for this rank
 // to lend, which it does not do while it reads their lent memory. It reports whether any moved.
 func (q *Queue) Poll() (moved bool, err error) {
 	steps := q.steps
-	for more := true; more && err == nil && q.under.first != nil; {
+	for more := true; more && err == nil; {
 		q.more = false
 		err = q.pass()
 		more = q.more
@@ -154,25 +184,30 @@ func (q *Queue) Poll() (moved bool, err error) {
 	return q.steps != steps, err
 }
 
-// pass lets each message move once.
-func (q *Queue) pass() (err error) {
-	clear(q.busy)
-	clear(q.dry)
-	for p := q.under.first; p != nil && err == nil; p = p.next {
-		switch {
-		case p.probe:
-			err = q.from(p)
-		case p.Peer == q.rank: // its Send does all
-		case p.send:
-			err = q.peers[p.Peer].send(p)
-		case p.Peer != AnySource: // the same as the default, but quicker
-			err = p.ignoreClosed(q.peers[p.Peer].receive())
-		default:
-			err = q.from(p)
+// pass lets the messages to and from each rank move once.
+func (q *Queue) pass() error {
+	for i := 0; i < len(q.active); {
+		r := q.active[i]
+		if err := r.sendAll(); err != nil {
+			return err
+		}
+		if err := r.receive(); err != nil && (r.receives > 0 || !errors.Is(err, transport.ErrPeerClosed)) {
+			return err
+		}
+		if r.active = r.sends.first != nil || r.receives > 0; r.active {
+			i++
+			continue
+		}
+		last := len(q.active) - 1
+		q.active[i] = q.active[last]
+		q.active = q.active[:last]
+	}
+	if q.any > 0 {
+		if err := q.fromAny(nil); err != nil {
+			return err
 		}
 	}
-	q.under.removeDone()
-	return err
+	return q.look()
 }
 
 // Move moves the messages of a rank that waits in no call, and takes in arrived messages: other ranks may wait for

@@ -28,32 +28,35 @@ func TestInboxRefusesMore(t *testing.T) {
 	}
 }
 
-// TestRemoveDone: messages that are done leave the list of those under way, wherever they stand in it, and know how
-// long they were.
-func TestRemoveDone(t *testing.T) {
+// TestRemove: messages leave the list of those under way, wherever they stand in it, in every order, and know how long
+// they were.
+func TestRemove(t *testing.T) {
 	const n = 4
-	for done := range 1 << n {
+	for order := range n * (n - 1) * (n - 2) {
 		var m messages
 		all, want := make([]Message, n), []*Message(nil)
 		for i := range all {
-			all[i] = Message{Buf: make([]byte, 1+i), done: done>>i&1 == 1}
+			all[i] = Message{Buf: make([]byte, 1+i)}
 			m.push(&all[i])
-			if !all[i].done {
-				want = append(want, &all[i])
+			want = append(want, &all[i])
+		}
+		for len(want) > 0 {
+			i := order % len(want)
+			order /= len(want)
+			p := want[i]
+			before := m.before(p)
+			m.remove(p, before)
+			want = slices.Delete(want, i, i+1)
+			var left []*Message
+			for p := m.first; p != nil; p = p.next {
+				left = append(left, p)
 			}
-		}
-		m.removeDone()
-		var left []*Message
-		for p := m.first; p != nil; p = p.next {
-			left = append(left, p)
-		}
-		ends := m.last == nil && len(want) == 0 || len(want) > 0 && m.last == want[len(want)-1]
-		if !slices.Equal(left, want) || !ends {
-			t.Errorf("done %04b: %d are left, want %d", done, len(left), len(want))
-		}
-		for i := range all {
-			if p := &all[i]; p.done && (p.Bytes() != 1+i || p.Buf != nil || p.next != nil) {
-				t.Errorf("done %04b: message %d has %d bytes", done, i, p.Bytes())
+			ends := m.last == nil && len(want) == 0 || len(want) > 0 && m.last == want[len(want)-1]
+			if !slices.Equal(left, want) || !ends || i > 0 && before != want[i-1] {
+				t.Fatalf("left %v, want %v; behind %p", left, want, before)
+			}
+			if p.Buf != nil || !p.done || &all[p.Bytes()-1] != p {
+				t.Errorf("a removed message has a buffer, or %d bytes", p.Bytes())
 			}
 		}
 	}

@@ -341,6 +341,12 @@ func (r *Rx) Drop() {
 	publishWord(r.ctl, 0, r.pos)
 }
 
+// Hold is Release, except that the sender learns of it by a later Release, Drop or Publish.
+func (r *Rx) Hold() { r.next() }
+
+// Publish has the sender learn of all held slots. Its order is that of Release.
+func (r *Rx) Publish() { storeWord(r.ctl, 0, r.pos) }
+
 func (r *Rx) next() {
 	if !r.peeked {
 		panic("ring: Release without a peeked slot")

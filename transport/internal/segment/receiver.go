@@ -19,6 +19,7 @@ type receiver struct {
 	lendsAt uint64         // the place of lender
 	fetched []byte         // the payload of the oldest slot, once copied from the sender's memory
 	offered bool           // the sender may help to copy it
+	held    int            // slots that Hold has not given back yet
 
 	mu     sync.Mutex // held only for large payloads
 	shared ring.Receiver
@@ -132,6 +133,7 @@ func (r *receiver) peek(h *call.Header) ([]byte, bool, error) {
 		case err != nil || r.e.closed.Load():
 			return nil, false, r.failure(err)
 		case r.idle():
+			r.giveBack()
 			return nil, false, nil
 		case again:
 			return nil, false, r.endError()
@@ -155,14 +157,36 @@ func (r *receiver) resetTransfer() {
 
 // Release gives the slot back and wakes the sender if it sleeps.
 func (r *receiver) Release() {
+	r.held = 0
 	r.resetTransfer()
 	r.sync.releaseBack()
 	r.rx.Release()
 	r.bell.Ring()
 }
 
+// Hold gives the slot back with others.
+func (r *receiver) Hold() {
+	if _, _, private := r.rx.Private(); private || r.held+1 >= r.e.m.Layout.Slots/2 {
+		r.Release()
+		return
+	}
+	r.held++
+	r.rx.Hold()
+}
+
+// giveBack gives the held slots back.
+func (r *receiver) giveBack() {
+	if r.held > 0 {
+		r.held = 0
+		r.sync.releaseBack()
+		r.rx.Publish()
+		r.bell.Ring()
+	}
+}
+
 // Drop gives the slot back without waking the sender.
 func (r *receiver) Drop() {
+	r.held = 0
 	r.resetTransfer()
 	r.sync.releaseBack()
 	r.rx.Drop()
