@@ -132,7 +132,7 @@ func funcArgs[T any](c *Comm, kind plan.Kind, send, recv []T, f func(into, from 
 	all := make([]T, len(send)*in.Size)
 	gather := comm.NewArgs(a.ID).SetGather(in, kernel.Uint8, kernel.BytesOf(send), kernel.BytesOf(all))
 	gather.ID.Root = int32(root)
-	return gather.Then(len(a.In), func() { foldAll(in, kind, all, recv, f, root) })
+	return gather.Continue(len(a.In), func() { foldAll(in, kind, all, recv, f, root) })
 }
 
 // foldAll combines the inputs of the ranks, which are in all, to what this rank gets.

@@ -45,8 +45,8 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 
 // AllToAllV copies part j of send of rank i to part i of recv of rank j. Part j of send has sendCounts[j] elements,
 // part i of recv recvCounts[i]; the parts follow each other. If the length of a part on its sender and on its receiver
-// differs, the call fails with ErrMismatch; on a rank that neither of the two sends anything to, the next call may fail
-// instead. send and recv do not overlap. After an error the contents of recv are undefined.
+// differs, the call fails with ErrMismatch on the receiver; on other ranks the next call may fail instead. send and
+// recv do not overlap. After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
 	return c.inner().Run(ctx, allToAllV(c, send, sendCounts, recv, recvCounts))
 }

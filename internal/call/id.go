@@ -31,6 +31,9 @@ type ID struct {
 // and differs between ranks.
 func (id ID) CountsAtRoot() bool { return id.Varied && (id.Kind == Gather || id.Kind == Scatter) }
 
+// CountsByPair reports whether only the two ranks of a part have its length. The Count of a chunk is that of its part.
+func (id ID) CountsByPair() bool { return id.CountsAtRoot() || id.Varied && id.Kind == AllToAll }
+
 // Bytes returns the length of Count elements.
 func (id ID) Bytes() uint64 { return id.Count * uint64(id.DType.Size()) }
 
@@ -79,7 +82,7 @@ func (id ID) arguments() string {
 	case id.Op != 0:
 		fmt.Fprintf(&b, "%v of ", id.Op)
 	}
-	if !id.CountsAtRoot() && !(id.Varied && id.Kind == AllToAll) { // there each rank has its own count
+	if !id.CountsByPair() {
 		fmt.Fprintf(&b, "%d ", id.Count)
 	}
 	if id.Func {

@@ -18,11 +18,8 @@ type Args struct {
 	Kind  plan.Kind // the kind of plan that the call runs
 	gives bool      // whether this rank gives something
 	gets  bool      // whether this rank gets something
-	own   int       // bytes of the caller's memory in a call that follow continues
-
-	// follow, unless nil, makes the rounds with which the call continues. It is called each time the call begins.
-	follow func() []engine.Round
-	Err    error // why the call cannot be made, if it cannot
+	own   int       // bytes of the caller's memory in a call that Then continues
+	Err   error     // why the call cannot be made, if it cannot
 }
 
 // NewArgs returns the Args of the call id, whose other fields the caller sets.
@@ -205,19 +202,17 @@ func (a *Args) SetGather(c *Comm, t kernel.DType, mine, all []byte) *Args {
 	return a.SetHost(c, plan.AllGather, -1, t, len(mine)/t.Size(), len(all)/t.Size())
 }
 
-// Then has this rank run f once a, in which own bytes are the caller's, is done otherwise.
-func (a *Args) Then(own int, f func()) *Args {
-	a.own, a.follow = own, func() []engine.Round {
-		return []engine.Round{{Then: func() error {
-			f()
-			return nil
-		}}}
-	}
+// Continue has this rank run f once a, in which own bytes are the caller's, has moved all.
+func (a *Args) Continue(own int, f func()) *Args {
+	a.own, a.Then = own, f
 	return a
 }
 
 // bytes returns how long the message of a is on communicators of that many ranks, that of all parts where it has parts.
 func (a *Args) bytes(ranks int) int {
+	if a.OutAt != nil {
+		return a.Begins[ranks] * a.Size()
+	}
 	if a.Kind.HasParts() && a.Begins == nil {
 		return int(a.ID.Count) * a.Size() * ranks
 	}

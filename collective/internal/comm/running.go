@@ -2,6 +2,7 @@ package comm
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/internal/engine"
@@ -213,19 +214,19 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	c.Seq++
 	next := c.CallAt(c.Seq)
 	pieces := next.Pieces[:0] // their memory stays for a later call
-	next.Args, next.Rounds = a.Args, nil
+	next.Args = a.Args
 	next.ID.Seq = c.Seq
 	if a.Pieces == nil {
 		next.Pieces = pieces
 	}
-	if a.follow != nil {
-		next.Rounds = a.follow()
-	}
 	planned := bytes
-	if a.ID.CountsAtRoot() {
-		planned = rootedBytes // ranks have each their own length
+	if a.ID.CountsByPair() {
+		planned = pairedBytes // ranks have each their own length
 	}
 	pr, served, err := c.Setup.Program(a.Kind, int(a.ID.Root), planned, a.Func != nil)
+	if err == nil && a.OutAt != nil && !pr.Straight() {
+		err = fmt.Errorf("the given plan passes parts on, which those of an %s do not allow", a.ID.Name())
+	}
 	if err != nil { // the others wait for this rank
 		return c.failure.duringCall(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
 	}
@@ -234,7 +235,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if err := c.Engine.Poll(); err != nil {
 		return c.failure.duringCall(transport.CallFault(err, c.Rank, next.ID.String()), next.ID)
 	}
-	if a.ID.Kind >= call.Exchange || a.follow != nil {
+	if a.ID.Kind >= call.Exchange || a.Then != nil {
 		bytes = a.own // the others are not the caller's
 	}
 	if first { // while the sent messages are on their way
@@ -243,9 +244,9 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	return nil
 }
 
-// rootedBytes is the length for which a call is planned when only the root has its length. Every plan of such a call
-// moves each part straight from one rank to another.
-const rootedBytes = 1 << 20
+// pairedBytes is the length for which a call is planned when only the ranks of a part have its length. Every plan of
+// such a call moves each part straight from one rank to another.
+const pairedBytes = 1 << 20
 
 // MakeRoom waits for the call whose place the next one takes.
 func (c *Comm) MakeRoom(ctx context.Context) error {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
@@ -14,6 +13,8 @@ type Args struct {
 	Out    []byte  // output of this rank, nil where its plan never writes it; may be In
 	Pieces []Piece // unless empty, in place of In and Out: a message in pieces, one after the other
 	Begins []int   // unless nil, parts differ: where each begins, and the last ends, in elements
+	OutAt  []int   // unless nil, Begins is that of In, and this that of Out: see CountsByPair
+	Then   func()  // unless nil, what this rank does once a call has moved all
 	kernel.Work
 }
 
@@ -21,7 +22,6 @@ type Args struct {
 // it is done, and may be used again then.
 type Call struct {
 	Args
-	Rounds []Round     // the rounds of messages that follow and are not done
 	Chunks plan.Chunks // how the message is cut
 
 	program *Program
@@ -37,9 +37,6 @@ type Call struct {
 	lent    bool        // whether some memory was lent
 	inPlace bool        // whether In is Out or a part of it, or Out a part of In
 	done    bool
-
-	under []*p2p.Message // the messages of the first of Rounds, once it has begun
-	round bool           // whether the first of Rounds has begun
 }
 
 // Piece is a part of a message that lies by itself. End is where it ends in
@@ -50,8 +47,15 @@ type Piece struct {
 }
 
 // bytes is the length of a part of the message, on average where parts differ and this rank has the counts of all, or
-// the whole one without parts.
+// the whole one without parts. Where two ranks have the count of a part it is the longest that this one sends.
 func (c *Call) bytes() int64 {
+	if c.OutAt != nil {
+		most := 0
+		for i, from := range c.Begins[1:] {
+			most = max(most, from-c.Begins[i])
+		}
+		return int64(most) * int64(c.DType.Size())
+	}
 	bytes := int64(c.ID.Count) * int64(c.Size())
 	if c.Begins == nil || c.ID.CountsAtRoot() && c.program.e.rank != int(c.ID.Root) {
 		return bytes
@@ -76,6 +80,9 @@ func (c *Call) finish() {
 			}
 		}
 	}
-	c.In, c.Out = nil, nil
+	if c.Then != nil {
+		c.Then()
+	}
+	c.In, c.Out, c.Then = nil, nil, nil
 	clear(c.Pieces)
 }

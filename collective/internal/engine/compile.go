@@ -15,6 +15,11 @@ type step struct {
 	receives int       // the number of operands that come from other ranks
 	zeroCopy bool      // whether any memory may be lent to all of outs
 
+	// See vary: the bytes of its part, the number of its elements, and whether its chunks may be longer than a slot.
+	plan.Span
+	count uint64
+	wide  bool
+
 	// See markSteps.
 	keepsOut, keepsIn           bool // whether its value in Out, or in place in In, stays until all receivers have read it
 	prePosted, prePostedInPlace bool // whether the targets of all its chunks may be posted in advance

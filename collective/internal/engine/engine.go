@@ -31,10 +31,8 @@ type Engine struct {
 
 	Messages *p2p.Queue
 
-	aside  bool    // whether PollAside runs
-	rounds []*Call // calls in their rounds, oldest first
-	waits  *Call   // the call that this rank waits for, nil if it waits for none
-	wait   wait    // the wait of the goroutine that uses the Engine
+	aside bool // whether PollAside runs
+	wait  wait // the wait of the goroutine that uses the Engine
 
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece

@@ -208,6 +208,9 @@ func (t *track) operand(a *operand, in, out []byte, from, n int) []byte {
 // buffer returns n bytes of b, from byte from of its part on.
 func (t *track) buffer(b plan.Buf, part int, in, out []byte, from, n int) []byte {
 	if begins := t.call.Begins; begins != nil {
+		if b == plan.Out && t.call.OutAt != nil {
+			begins = t.call.OutAt
+		}
 		from += begins[part] * t.call.DType.Size()
 	} else {
 		from += part * t.part

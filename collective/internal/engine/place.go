@@ -59,6 +59,9 @@ func (t *track) place() {
 	c := t.call
 	for i := range t.steps {
 		s := &t.steps[i]
+		if c.OutAt != nil {
+			t.turn(s)
+		}
 		if c.places(s, t.Grain) && t.Bytes > 0 {
 			s.operands[0].post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start, t.Bytes), t.Grain)
 		}

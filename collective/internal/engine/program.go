@@ -94,6 +94,10 @@ func (pr *Program) add(t track) {
 	pr.tracks = append(pr.tracks, t)
 }
 
+// Straight reports whether every part goes from the rank that gives it to the one that gets it, in a kind without
+// reductions.
+func (pr *Program) Straight() bool { return pr.wide }
+
 // Plan returns the plan that the program runs.
 func (pr *Program) Plan() *plan.Plan { return pr.plan }
 
@@ -102,7 +106,7 @@ func (t *track) begin(c *Call) {
 	e := t.e
 	elem := c.Size()
 	count := int64(c.ID.Count)
-	if c.Begins != nil {
+	if c.Begins != nil && c.OutAt == nil {
 		count = int64(c.Begins[t.share.Part+1] - c.Begins[t.share.Part])
 	}
 	t.call, t.seq, t.next, t.chunk = c, c.ID.Seq, 0, 0
@@ -119,5 +123,37 @@ func (t *track) begin(c *Call) {
 	if t.wide {
 		t.Cut(e.wideChunk(c.program.passes))
 	}
+	if c.OutAt != nil {
+		t.vary()
+	}
 	t.place()
+}
+
+// vary lays out the parts of a call of which each has its own length.
+func (t *track) vary() {
+	c, e := t.call, t.e
+	elem := c.DType.Size()
+	t.Chunks = 0
+	for i := range t.steps {
+		s := &t.steps[i]
+		at := c.Begins
+		_, part, _ := s.value()
+		if s.Dst == plan.Out {
+			at = c.OutAt
+		}
+		count := int64(at[part+1] - at[part])
+		s.count, s.Span = uint64(count), t.share.Span(count, elem, c.Chunks, e.slotBytes)
+		if s.wide = c.wide && e.lendsOwn(c.ID.Kind, count*int64(elem)); s.wide {
+			s.Cut(e.wideChunk(c.program.passes))
+		}
+		t.Chunks = max(t.Chunks, s.Chunks)
+	}
+}
+
+// turn prepares t for the chunk of s, after vary. It reports false if the part of s has no such chunk.
+func (t *track) turn(s *step) bool {
+	chunks := t.Chunks
+	t.Span, t.head.Count, t.wide = s.Span, s.count, s.wide
+	t.Chunks = chunks
+	return t.chunk < s.Chunks
 }

@@ -17,7 +17,7 @@ func (pr *Program) Start(c *Call) {
 	e := pr.e
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = c.bytes() >= streamFrom
-	c.wide = pr.wide && e.reaches && (c.ID.CountsAtRoot() || e.lendsOwn(c.ID.Kind, c.bytes()))
+	c.wide = pr.wide && e.reaches && (c.ID.CountsByPair() || e.lendsOwn(c.ID.Kind, c.bytes()))
 	e.prepareLending(c)
 	cut := uint64(c.Chunks.Max)<<32 | uint64(c.Chunks.Min)
 	e.Calls.Enter(&c.ID, &c.header, pr.digest^cut*0xC2B2AE3D27D4EB4F, c.Begins)
@@ -28,9 +28,8 @@ func (pr *Program) Start(c *Call) {
 // Endpoint when it cannot be.
 func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if !c.done {
-		e.Messages.Waited, e.waits = nil, c
-		err := w.wait(ctx, e, &c.done, w.polls(e, c))
-		if e.waits = nil; err != nil {
+		e.Messages.Waited = nil
+		if err := w.wait(ctx, e, &c.done, w.polls(e, c)); err != nil {
 			return e.failWait(err, c.ID.String(), w)
 		}
 		e.Messages.Waited = nil
@@ -69,7 +68,7 @@ func (e *Engine) Idle() bool {
 
 // Settled reports whether no call or message that the caller has begun is under way: kept messages are not the
 // caller's.
-func (e *Engine) Settled() bool { return e.first == nil && len(e.rounds) == 0 && e.Messages.Settled() }
+func (e *Engine) Settled() bool { return e.first == nil && e.Messages.Settled() }
 
 // push puts c behind the calls under way.
 func (e *Engine) push(c *Call) {
@@ -112,12 +111,7 @@ func (e *Engine) Poll() error {
 			return err
 		}
 	}
-	if len(e.rounds) > 0 {
-		if err := e.moveRounds(); err != nil {
-			return err
-		}
-	}
-	for e.first != nil && !(e.aside && e.first.Func != nil) {
+	for e.first != nil && !e.first.later() {
 		tracks := e.active.tracks
 		again := false
 		for i := range tracks {
@@ -147,24 +141,22 @@ func (e *Engine) Poll() error {
 func (e *Engine) PollAside(abort func(transport.Fault) transport.Fault) (moved, left bool) {
 	steps := e.steps
 	e.aside = true
+	defer func() { e.aside = false }()
 	if err := e.Poll(); err != nil {
 		abort(transport.CallFault(err, e.rank, e.doing()))
-		e.aside = false
 		return true, false
 	}
-	e.aside = false
-	return e.steps != steps, e.first != nil && e.first.Func == nil || len(e.rounds) > 0 || e.Messages.Active()
+	return e.steps != steps, e.first != nil && !e.first.later() || e.Messages.Active()
 }
+
+// later reports whether c is not for PollAside, as it runs a function of the caller's.
+func (c *Call) later() bool { return c.program.e.aside && (c.Func != nil || c.Then != nil) }
 
 // pop ends the calls that are done, and reports whether another program has
 // its turn now.
 func (e *Engine) pop() bool {
-	for c := e.first; c != nil && c.left == 0; c = e.first {
-		if len(c.Rounds) > 0 {
-			e.rounds = append(e.rounds, c)
-		} else {
-			c.finish()
-		}
+	for c := e.first; c != nil && c.left == 0 && !c.later(); c = e.first {
+		c.finish()
 		e.first = c.next
 		if e.first == nil {
 			e.last = nil
@@ -181,20 +173,22 @@ func (e *Engine) pop() bool {
 func (t *track) advance() (more bool, err error) {
 	for {
 		for t.chunk < t.Chunks {
-			var ok bool
-			s, from := &t.steps[t.next], t.chunk*t.Grain
-			if n := min(t.Grain, t.Bytes-from); t.wide {
-				ok, err = t.takeWide(s, from, n)
-			} else {
-				ok, err = t.take(s, from, n)
+			if s := &t.steps[t.next]; t.call.OutAt == nil || t.turn(s) {
+				var ok bool
+				from := t.chunk * t.Grain
+				if n := min(t.Grain, t.Bytes-from); t.wide {
+					ok, err = t.takeWide(s, from, n)
+				} else {
+					ok, err = t.take(s, from, n)
+				}
+				if err != nil {
+					return false, err
+				}
+				if !ok {
+					return false, t.help()
+				}
+				t.e.steps++
 			}
-			if err != nil {
-				return false, err
-			}
-			if !ok {
-				return false, t.help()
-			}
-			t.e.steps++
 			if t.next++; t.next == len(t.steps) {
 				t.next = 0
 				t.chunk++

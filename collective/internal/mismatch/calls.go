@@ -38,7 +38,7 @@ func (c *Calls) Enter(id *call.ID, h *call.Header, digest uint64, begins []int) 
 	count := id.Count
 	id.Chain = 0
 	id.Encode(h)
-	if id.CountsAtRoot() {
+	if id.CountsByPair() {
 		count, begins = 0, nil
 	}
 	c.chained(digest ^ count*0x165667B19E3779F9 ^ h.Words()[2]*0xD6E8FEB86659FD93)

@@ -57,7 +57,7 @@ func sameButChain(a, b call.ID) bool {
 
 // sameButCount reports whether two IDs are equal, except for the count where each rank has its own.
 func sameButCount(a, b call.ID) bool {
-	if a.CountsAtRoot() && a.Kind == b.Kind {
+	if a.CountsByPair() && a.Kind == b.Kind {
 		a.Count = b.Count
 	}
 	return a == b

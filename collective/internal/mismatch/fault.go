@@ -10,6 +10,10 @@ import (
 // Fault is the fault of two ranks whose calls of the same number differ: theirs is that of rank
 // peer, mine that of this one. Its text begins with the rank at fault. Any goroutine may call it.
 func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
+	if mine.CountsByPair() && !mine.CountsAtRoot() && theirs.Count != mine.Count && sameButCount(theirs, mine) {
+		return transport.Faultf(transport.FaultMismatch, peer, "rank %d sends %d elements to rank %d, which receives %d "+
+			"from it, in %v", peer, theirs.Count, c.rank, mine.Count, mine)
+	}
 	second, suspect := c.rank, c.suspect(peer, theirs, mine)
 	if suspect == second { // the text begins with the rank at fault
 		peer, second = second, peer
