@@ -64,7 +64,7 @@ func (c *Comm) Size() int {
 func (c *Comm) Name() string { return c.inner().Name }
 
 // Graph returns the measured graph of the links between the ranks. The caller must not change it.
-func (c *Comm) Graph() *topo.Graph { return c.inner().Setup.Graph }
+func (c *Comm) Graph() *topo.Graph { return c.inner().Setup.Plans.Graph() }
 
 // Between returns the origin of the graph of ranks on several hosts. It is nil for one host and for a graph that was
 // passed to New. The caller must not change it.

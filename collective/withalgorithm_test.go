@@ -108,7 +108,7 @@ func TestWithAlgorithm(t *testing.T) {
 	}
 	dgx, _ := topo.Machine("dgx1v")
 	for r, err := range runWith(t, 8, []map[string]string{{"graph": "dgx1v"}}, nil, func(c *Comm) error {
-		if c.in.Setup.Graph.Digest() != dgx.Digest() {
+		if c.in.Setup.Plans.Graph().Digest() != dgx.Digest() {
 			return errors.New("another graph")
 		}
 		return nil

@@ -19,7 +19,7 @@ func chain(q *query) ([]*Candidate, error) {
 	case q.ordered():
 		return ofRoots(chainsInOrder)(q)
 	}
-	return q.overTrees(&TreeSet{Trees: []topo.Tree{tree.Chain(s.graph, max(q.root, 0))}}, false)
+	return q.overTrees(&TreeSet{Trees: []topo.Tree{tree.Chain(s.full(), max(q.root, 0))}}, false)
 }
 
 // chainsInOrder makes for every root a tree along which sums grow in the order of the ranks.

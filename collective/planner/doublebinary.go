@@ -19,7 +19,7 @@ func doubleBinary(q *query) ([]*Candidate, error) {
 			"see hierarchical", PairRanks)
 	}
 	f, err := q.found.get(q.algorithm, s.graph.Ranks, func() (*TreeSet, error) {
-		return &TreeSet{Trees: tree.DoubleBinaryOn(s.graph)}, nil
+		return &TreeSet{Trees: tree.DoubleBinaryOn(s.full())}, nil
 	})
 	if err != nil {
 		return nil, err

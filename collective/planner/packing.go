@@ -24,7 +24,7 @@ const lowTolerance = 0.03
 // limits on number, height and rate of the options. On devices, where a chunk takes some time on each level of a tree,
 // there are also the lowest trees that reach nearly the same rate.
 func packing(q *query) ([]*Candidate, error) {
-	s, n, links := q.site, q.site.graph.Ranks, len(q.site.graph.Links)
+	s, n, links := q.site, q.site.graph.Ranks, q.site.links()
 	rooted := q.kind.HasRoot() || q.kind.HasParts()
 	device := s.machine.Device
 	switch {
@@ -68,7 +68,7 @@ func packing(q *query) ([]*Candidate, error) {
 
 // packedTrees makes the candidates over the trees of a packing, with other numbers for the ranks unless order is nil.
 func (q *query) packedTrees(key string, from int, order []int, o pack.Options) ([]*Candidate, error) {
-	f, err := q.packed(key, q.site.graph, from, o)
+	f, err := q.packed(key, q.site.full(), from, o)
 	if err != nil {
 		return nil, err
 	}

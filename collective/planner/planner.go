@@ -22,7 +22,16 @@ type Planner struct {
 // New returns a Planner for a graph. The error is for a graph that is not valid, or
 // options that make no sense together.
 func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
-	s, err := newSite(g, m, o)
+	return newPlanner(newSite(g, m, o))
+}
+
+// NewUniform is New for a valid graph of ranks of one host whose links are all equal, without ports. full returns it
+// when its links are needed, the same each time: prices need them, and the plans of a Decision mostly do not.
+func NewUniform(ranks int, full func() *topo.Graph, m Machine, o Options) (*Planner, error) {
+	return newPlanner(newUniformSite(ranks, full, m, o))
+}
+
+func newPlanner(s *Site, err error) (*Planner, error) {
 	if err != nil {
 		return nil, err
 	}

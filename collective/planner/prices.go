@@ -50,14 +50,15 @@ const longPriced = 16 << 20
 // Prices predicts the times and rates of plans on a site, by package sim, which keeps the runs that it has simulated.
 type Prices struct {
 	site      *Site
-	pricer    *sim.Pricer
+	made      *sim.Pricer // nil until there is a price
+	stop      func() bool
 	chunkings []plan.Chunks
 	limits    sim.Limits // of the work for a price: a few milliseconds, for many ranks some tens
 	maxSteps  float64
 }
 
 func newPrices(s *Site) *Prices {
-	x := &Prices{site: s, pricer: sim.NewPricer(s.graph, s.ways, s.costs), chunkings: localChunks,
+	x := &Prices{site: s, chunkings: localChunks,
 		limits: sim.Limits{Steps: 4000, Chunks: 32}, maxSteps: maxSteps}
 	switch {
 	case s.machine.Device:
@@ -76,7 +77,16 @@ func newPrices(s *Site) *Prices {
 
 // StopBy sets a function that is called often while plans are priced. Once it returns true, a choice ends with
 // sim.ErrStopped.
-func (x *Prices) StopBy(stop func() bool) { x.pricer.Stop = stop }
+func (x *Prices) StopBy(stop func() bool) { x.stop = stop }
+
+// pricer returns what prices follow from.
+func (x *Prices) pricer() *sim.Pricer {
+	if x.made == nil {
+		x.made = sim.NewPricer(x.site.full(), x.site.ways(), x.site.costs)
+	}
+	x.made.Stop = x.stop
+	return x.made
+}
 
 // Predict returns the time of inflight calls at once with messages of the given number of bytes each, in microseconds;
 // NaN is no price.
@@ -111,7 +121,7 @@ func (x *Prices) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice,
 		}
 		fullest, least := 0.0, math.Inf(1)
 		if bytes >= longPriced || !x.isLong(b.Plan) {
-			fullest, least, err = x.pricer.LeastUs(b.Plan, bytes, x.chunkings[0]) // the largest
+			fullest, least, err = x.pricer().LeastUs(b.Plan, bytes, x.chunkings[0]) // the largest
 		}
 		if err != nil {
 			return choice, err
@@ -200,7 +210,7 @@ func (x *Prices) run(b *ChosenPlan, bytes int64, inflight int, c plan.Chunks, mo
 	if x.isLong(b.Plan) {
 		return math.Inf(1), nil
 	}
-	us, err := x.pricer.Us(b.Plan, bytes, inflight, c, most)
+	us, err := x.pricer().Us(b.Plan, bytes, inflight, c, most)
 	switch {
 	case errors.Is(err, sim.ErrStopped):
 		return 0, err

@@ -152,7 +152,7 @@ func ofOwnRoots(trees rootedTrees) func(q *query) ([]*Candidate, error) {
 // overSite returns a tree for every root of a site.
 func (t *treeSets) overSite(key string, s *Site, trees rootedTrees) (*TreeSet, error) {
 	return t.ofRoots(key, s.graph.Ranks, func() (*TreeSet, error) {
-		list, err := trees(s, s.graph)
-		return &TreeSet{Trees: list, Note: tree.Cut(s.graph)}, err
+		list, err := trees(s, s.full())
+		return &TreeSet{Trees: list, Note: tree.Cut(s.full())}, err
 	})
 }

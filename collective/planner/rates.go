@@ -49,7 +49,7 @@ func (x *Prices) rateOf(c *Candidate, shares []float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return x.pricer.FullRate(made)
+	return x.pricer().FullRate(made)
 }
 
 // latencyOf is the latency of a collective over a channel.
@@ -82,9 +82,9 @@ func (s *Site) latencyOf(c *Channel, kind plan.Kind, root int) (us float64) {
 // latency is that of the way between two ranks in microseconds.
 func (s *Site) latency(from, to int) (us float64) {
 	if s.uniform {
-		return s.graph.Links[0].LatencyUs
+		return s.full().Links[0].LatencyUs
 	}
-	for _, hop := range s.ways.Route(from, to) {
+	for _, hop := range s.ways().Route(from, to) {
 		us += s.graph.Links[hop.Link].LatencyUs
 	}
 	return us
@@ -122,7 +122,7 @@ func (c *Certificate) Ratio(rate float64) float64 {
 
 // Certify finds the bound of a collective and root on the graph.
 func (s *Site) Certify(kind plan.Kind, root int) (Certificate, error) {
-	g, most := s.graph, pack.MaxRanks
+	g, most := s.full(), pack.MaxRanks
 	if kind.HasParts() {
 		most = pack.MaxPartRanks
 	}
@@ -165,7 +165,7 @@ func (x *Prices) FullRate(s *ChosenPlan) float64 {
 	if s.Plan.Kind == plan.Barrier || x.site.graph.Ranks == 1 {
 		return 0
 	}
-	rate, err := x.pricer.FullRate(s.Plan)
+	rate, err := x.pricer().FullRate(s.Plan)
 	if err != nil { // there is none for ranks that cannot reach each other
 		return 0
 	}

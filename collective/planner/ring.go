@@ -28,7 +28,7 @@ func ring(q *query) ([]*Candidate, error) {
 		return nil, q.found.noRings
 	}
 	f, err := q.found.get(q.algorithm, n, func() (*TreeSet, error) {
-		paths, rates, err := tree.Rings(q.site.graph, maxRings)
+		paths, rates, err := tree.Rings(q.site.full(), maxRings)
 		return &TreeSet{Trees: paths, Rates: rates}, err
 	})
 	if err != nil {

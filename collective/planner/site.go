@@ -12,11 +12,12 @@ import (
 )
 
 // Site describes what plans are made for: the links between ranks, the machine that runs the plans, and the options.
-// It does not change.
+// It does not change, but for what it makes when it is needed: it is not for several goroutines at a time.
 type Site struct {
-	graph   *topo.Graph
-	ways    *topo.Ways
-	hosts   *hosts // nil where all ranks are on one host
+	graph   *topo.Graph        // without links where all are equal and none were needed yet: see full
+	full    func() *topo.Graph // with links
+	found   *topo.Ways         // of full; nil until they are needed
+	hosts   *hosts             // nil where all ranks are on one host
 	machine Machine
 	options Options
 
@@ -38,24 +39,49 @@ func newSite(g *topo.Graph, m Machine, o Options) (*Site, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Site{graph: g, ways: topo.NewWays(g), machine: m, options: o, requested: o.Suits(),
-		uniform: g.IsUniform()}
+	s := &Site{graph: g, full: func() *topo.Graph { return g }, uniform: g.IsUniform(), machine: m}
+	return s, s.fill(o)
+}
+
+// newUniformSite is newSite for a valid graph whose links are all equal: see NewUniform.
+func newUniformSite(ranks int, full func() *topo.Graph, m Machine, o Options) (*Site, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Site{graph: &topo.Graph{Ranks: ranks}, full: full, uniform: true, machine: m}
+	return s, s.fill(o)
+}
+
+// fill sets all that follows from the graph, the machine and valid options.
+func (s *Site) fill(o Options) error {
+	g := s.graph
+	s.options, s.requested = o, o.Suits()
 	if o.Given != nil {
 		given := o.Given.Plan
 		if given.Size != g.Ranks {
-			return nil, fmt.Errorf("the given plan is for %d ranks, the graph has %d", given.Size, g.Ranks)
+			return fmt.Errorf("the given plan is for %d ranks, the graph has %d", given.Size, g.Ranks)
 		}
 		if s.ordered(given.Kind) {
 			if err := plan.VerifyStable(given, g.ByHost(), minSlots); err != nil {
-				return nil, fmt.Errorf("the given plan: %w", err)
+				return fmt.Errorf("the given plan: %w", err)
 			}
 		}
 	}
-	s.disconnected = unlinked(g, s.ways)
-	s.hosts = newHosts(g, s.ways)
+	if !s.uniform {
+		s.disconnected = unlinked(g, s.ways())
+		s.hosts = newHosts(g, s.ways())
+	}
 	s.slots, s.slotBytes = s.shapeOfSlots()
 	s.costs = s.simMachine()
-	return s, nil
+	return nil
+}
+
+// ways returns the ways between the ranks.
+func (s *Site) ways() *topo.Ways {
+	if s.found == nil {
+		s.found = topo.NewWays(s.full())
+	}
+	return s.found
 }
 
 // Slots returns how many slots of how many bytes every link of a communicator with
@@ -67,7 +93,7 @@ func (s *Site) Costs() sim.Machine { return s.costs }
 
 // unlinked names the first two ranks of a graph without a link or a way over hosts.
 func unlinked(g *topo.Graph, ways *topo.Ways) error {
-	if g.Ranks > PairRanks || complete(g) {
+	if g.Ranks > PairRanks || len(g.Links) == g.Ranks*(g.Ranks-1)/2 {
 		return nil // not needed
 	}
 	for a := range g.Ranks {
@@ -91,17 +117,25 @@ func (s *Site) requests(algorithm string) bool {
 // wants reports whether a candidate is one that Options name.
 func (s *Site) wants(c *Candidate) bool { return slices.ContainsFunc(s.requested, c.Matches) }
 
-// complete reports whether a graph has links between all ranks.
-func complete(g *topo.Graph) bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2 }
+// links returns the number of links of the graph.
+func (s *Site) links() int {
+	if s.uniform {
+		return s.graph.Ranks * (s.graph.Ranks - 1) / 2
+	}
+	return len(s.graph.Links)
+}
+
+// complete reports whether the graph has links between all ranks.
+func (s *Site) complete() bool { return s.links() == s.graph.Ranks*(s.graph.Ranks-1)/2 }
 
 // routable reports the first link of trees that the graph has no way for. Rings are found over links.
 func (s *Site) routable(list []Channel) error {
-	if s.disconnected == nil && s.graph.Ranks <= PairRanks || complete(s.graph) {
+	if s.disconnected == nil && s.graph.Ranks <= PairRanks || s.complete() {
 		return nil
 	}
 	for i := range list {
 		for v, up := range list[i].Tree.Links() {
-			if s.ways.Route(v, up) == nil {
+			if s.ways().Route(v, up) == nil {
 				return reasonf("the graph has no link between ranks %d and %d", v, up)
 			}
 		}

@@ -13,7 +13,7 @@ func star(q *query) ([]*Candidate, error) {
 	switch {
 	case q.ordered() && s.hosts != nil && !s.hosts.alone():
 		return nil, unordered()
-	case q.kind.HasParts() && complete(s.graph):
+	case q.kind.HasParts() && s.complete():
 		return nil, reasonf("where all ranks have links to each other: see direct")
 	case q.kind.HasParts() && !s.machine.Device && !q.requests(q.algorithm):
 		return nil, reasonf("not tried for the links that it takes: --algorithm star does")
@@ -24,8 +24,8 @@ func star(q *query) ([]*Candidate, error) {
 	}
 	hub := max(q.root, 0)
 	t := topo.Tree{}
-	if !complete(s.graph) {
-		t = tree.Star(s.graph, hub)
+	if !s.complete() {
+		t = tree.Star(s.full(), hub)
 	}
 	switch {
 	case t.Note != "" && q.ordered():

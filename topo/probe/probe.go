@@ -39,6 +39,19 @@ func (f *Findings) Graph() *topo.Graph {
 	return Graph(len(f.Places), NewSampling(f.Places).Fill(f.Pairs))
 }
 
+// IsUniform reports whether the graph is one of equal links that is valid, without making it.
+func (f *Findings) IsUniform() bool {
+	s := NewSampling(f.Places)
+	if len(s.sizes) != 1 {
+		return false
+	}
+	for p := range s.Fill(f.Pairs) { // as good as all
+		p.A, p.B = 0, 1
+		return Graph(2, slices.Values([]Pair{p})).Validate() == nil
+	}
+	return false
+}
+
 // Slots and SlotBytes are the shape of the links that a probe runs over.
 const (
 	Slots     = 4

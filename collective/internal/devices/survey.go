@@ -44,7 +44,7 @@ func (o *opening) survey() error {
 	if err := o.hung(hosts); err != nil {
 		return err
 	}
-	d.Graph, err = peers.Join(c.Graph, hosts, true)
+	d.Graph, err = peers.Join(c.Plans.Graph(), hosts, true)
 	return err
 }
 

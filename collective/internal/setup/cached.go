@@ -7,7 +7,6 @@ import (
 	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
 )
@@ -63,9 +62,9 @@ func (s *setup) cachedHost() (mine cachedHost) {
 	return mine
 }
 
-// withinHosts returns the graph of every host: all as they were kept or, where one
+// withinHosts returns the findings about every host: all as they were kept or, where one
 // is not, all measured.
-func (s *setup) withinHosts(by allGather, a agreement) ([]*topo.Graph, error) {
+func (s *setup) withinHosts(by allGather, a agreement) ([]*probe.Findings, error) {
 	firsts, sizes := firstRanks(s.hosts), numbers.GroupSizes(s.hosts)
 	found, unknown := make([]*probe.Findings, len(firsts)), false
 	for h, r := range firsts {
@@ -81,15 +80,13 @@ func (s *setup) withinHosts(by allGather, a agreement) ([]*topo.Graph, error) {
 			return nil, err
 		}
 	}
-	graphs := make([]*topo.Graph, len(firsts))
 	for h, r := range firsts {
-		graphs[h] = found[h].Graph()
 		if unknown && r == s.rank && s.cache != nil && sizes[r] > 1 {
 			// the next job measures again when it could not be kept
 			_ = s.cache.Store(s.cache.Path(sizes[r], s.config.Cores), found[h])
 		}
 	}
-	return graphs, nil
+	return found, nil
 }
 
 // betweenHosts returns the network between hosts, the same on all ranks, and on rank 0 the reason why the network kept

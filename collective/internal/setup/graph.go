@@ -5,39 +5,61 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
+	"github.com/treerun/treerun/topo/probe"
 )
+
+// graph is a graph that is made when it is needed: of a host with hundreds of ranks it has tens of thousands of links,
+// and where these are uniform hardly any rank needs them.
+type graph struct {
+	ranks   int
+	uniform bool
+	full    func() *topo.Graph
+}
+
+func whole(g *topo.Graph) graph {
+	return graph{ranks: g.Ranks, full: func() *topo.Graph { return g }}
+}
+
+// graphOf returns the graph of the findings of a host.
+func graphOf(f *probe.Findings) graph {
+	return graph{len(f.Places), f.IsUniform(), sync.OnceValue(f.Graph)}
+}
 
 // graph returns the same graph on all ranks: the caller's, an earlier job's, or
 // a measured one.
-func (s *setup) graph(by allGather, a agreement) (g *topo.Graph, between *Between, err error) {
+func (s *setup) graph(by allGather, a agreement) (g graph, between *Between, err error) {
 	switch given := s.config.Graph; {
 	case given != nil:
 		if given.Ranks != s.size {
-			return nil, nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, given.Ranks, s.size)
+			return g, nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, given.Ranks, s.size)
 		}
 		err := given.Validate()
 		if err == nil && s.rank == 0 {
 			s.config.Note(otherHosts(given, s.hosts))
 		}
-		return given, nil, err
+		return whole(given), nil, err
 	case s.size == 1:
-		return topo.UniformGraph(1), nil, nil
+		return whole(topo.UniformGraph(1)), nil, nil
 	}
 	measured := s.measuring()
 	if OneHost(s.hosts) {
-		var graphs []*topo.Graph
-		if graphs, err = s.withinHosts(by, a); err == nil {
-			g = graphs[0]
+		var found []*probe.Findings
+		if found, err = s.withinHosts(by, a); err == nil {
+			g = graphOf(found[0])
 		}
 	} else {
-		g, between, err = s.hostsGraph(by, a)
+		var all *topo.Graph
+		if all, between, err = s.hostsGraph(by, a); err == nil {
+			g = whole(all)
+		}
 	}
 	measured()
 	if err != nil {
-		return nil, nil, fmt.Errorf("measuring the links: %w", err)
+		return g, nil, fmt.Errorf("measuring the links: %w", err)
 	}
 	return g, between, nil
 }
@@ -63,7 +85,7 @@ func (s *setup) hostsGraph(by allGather, a agreement) (*topo.Graph, *Between, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: --probe: %w", ErrArgument, err)
 	}
-	within, between := together(s.ctx, s.size, by, func(g allGather) ([]*topo.Graph, error) {
+	within, between := together(s.ctx, s.size, by, func(g allGather) ([]*probe.Findings, error) {
 		return s.withinHosts(g, a)
 	}, func(g allGather) (*Between, error) {
 		return s.betweenHosts(g, a, effort)

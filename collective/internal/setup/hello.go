@@ -39,7 +39,7 @@ func (s *setup) hello(refused error) (h hello, early *Plans) {
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	} else if known := h.Host.Found; known != nil && OneHost(s.hosts) {
-		early = newPlans(known.Graph(), 0, s.machine(s.config.Cores, s.hosts), s.config.Planning)
+		early = newPlans(graphOf(known), 0, s.machine(s.config.Cores, s.hosts), s.config.Planning)
 		h.Decision, _ = early.decide(early.firstKinds()) // an error comes again later, and is reported then
 	}
 	return h, early

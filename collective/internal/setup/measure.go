@@ -157,11 +157,11 @@ func reachesAny(ep transport.Endpoint, rank, size int) (ok bool, why string) {
 const minLent = 8 << 10
 
 // linksOf gives the links within hosts the ranks' numbers in the job.
-func linksOf(hosts []int, graphs []*topo.Graph) []topo.Link {
+func linksOf(hosts []int, found []*probe.Findings) []topo.Link {
 	var links []topo.Link
 	for h, first := range firstRanks(hosts) {
 		members := neighbors(hosts, first)
-		for _, l := range graphs[h].Links {
+		for _, l := range found[h].Graph().Links {
 			l.A, l.B = members[l.A], members[l.B]
 			links = append(links, l)
 		}

@@ -31,7 +31,7 @@ func (s *Setup) inherit(c *Config) {
 	of := s.Config
 	c.Connect, c.HeapBytes = of.Connect, s.HeapBytes
 	c.Stall, c.StallTimeout, c.Logger = of.Stall, of.StallTimeout, of.Logger
-	c.Graph, c.DeviceGraph = s.Graph, of.DeviceGraph
+	c.Graph, c.DeviceGraph = s.Plans.Graph(), of.DeviceGraph
 }
 
 // narrow makes the graphs those of some of the ranks, where they are valid.
@@ -67,7 +67,8 @@ func (s *Setup) NewPart(members []int, opts []Option) *Part {
 	}
 	c, refused := newConfig(s.World, append([]Option{s.inherit}, opts...))
 	c.Members = members
-	if refused == nil && c.Graph == s.Graph && c.DeviceGraph == s.Config.DeviceGraph && c.Given == nil && c.File == nil {
+	graphs := c.Graph == s.Plans.Graph() && c.DeviceGraph == s.Config.DeviceGraph
+	if refused == nil && graphs && c.Given == nil && c.File == nil {
 		p.config, p.offer = c, ep.Offer()
 	}
 	return p
@@ -137,7 +138,7 @@ func (p *Part) join(w *SubWorld, room int) *Setup {
 		return nil
 	}
 	m := planner.Machine{Cores: cores, Slots: c.Slots, SlotBytes: c.SlotBytes}
-	of := planned{plans: newPlans(c.Graph, w.rank, m, c.Planning)}
+	of := planned{plans: newPlans(whole(c.Graph), w.rank, m, c.Planning)}
 	if of.plans.err != nil {
 		return nil
 	}

@@ -21,11 +21,14 @@ type Plans struct {
 	Planner    *planner.Planner // nil where there is none, for the reason err
 	err        error
 	ordered    *planner.Planner // plans calls with functions of the caller's; nil until there is one
-	graph      *topo.Graph
+	graph      graph
 	machine    planner.Machine
 	rank, size int
 	Messages   int // the lane of messages between ranks, -1 without one
 }
+
+// Graph returns the graph of the ranks. It belongs to the Plans.
+func (p *Plans) Graph() *topo.Graph { return p.graph.full() }
 
 // firstKinds are the collectives for which rank 0 chooses when a communicator is made: some where
 // ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
@@ -37,9 +40,14 @@ func (p *Plans) firstKinds() []plan.Kind {
 }
 
 // newPlans makes the plans of a rank, of which nothing is decided yet.
-func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Plans {
-	p := &Plans{graph: g, machine: m, rank: rank, size: g.Ranks, Messages: -1}
-	if p.Planner, p.err = planner.New(g, m, o); p.err != nil {
+func newPlans(g graph, rank int, m planner.Machine, o planner.Options) *Plans {
+	p := &Plans{graph: g, machine: m, rank: rank, size: g.ranks, Messages: -1}
+	if g.uniform {
+		p.Planner, p.err = planner.NewUniform(g.ranks, g.full, m, o)
+	} else {
+		p.Planner, p.err = planner.New(g.full(), m, o)
+	}
+	if p.err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrArgument, p.err)
 	} else if p.Planner.Site.HasPairs() {
 		p.Messages = messageLane
@@ -88,7 +96,7 @@ func (p *Plans) NoMessages() string {
 // next to each other: where their numbers are not, it plans as if all ranks were on one host.
 func (p *Plans) inOrder() (_ *planner.Planner, err error) {
 	if p.ordered == nil {
-		g, o := *p.graph, planner.Options{Stable: true}
+		g, o := *p.graph.full(), planner.Options{Stable: true}
 		if !slices.IsSorted(slices.Concat(g.ByHost()...)) {
 			g.Hosts = nil
 		}
@@ -169,7 +177,7 @@ func (p *Plans) Summary(kind plan.Kind) string {
 // PlanTogether lets rank 0 of w plan and gives all ranks the outcome, for kinds whose plans they all need at once.
 func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
 	kinds []plan.Kind) (*Plans, error) {
-	p := newPlans(g, w.Rank(), m, o)
+	p := newPlans(whole(g), w.Rank(), m, o)
 	return p, p.decideTogether(ctx, w.AllGather, kinds)
 }
 

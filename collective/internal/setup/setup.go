@@ -13,7 +13,6 @@ import (
 	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
 )
@@ -24,7 +23,6 @@ type Setup struct {
 	Name       string
 	World      World
 	Config     *Config
-	Graph      *topo.Graph
 	Between    *Between // nil on one host
 	Plans      *Plans
 	HeapBytes  int // per rank, the same on all
@@ -197,9 +195,8 @@ func (s *setup) made(name string, p planned, l links, oversubscribed bool, gain 
 	if s.rank == 0 && s.world.Setting("verbose") != "" {
 		s.explain(p, l.ep, gain, lendFrom)
 	}
-	return &Setup{Rank: s.rank, Size: s.size, Name: name, World: s.world, Config: s.config, Graph: p.plans.graph,
-		Between: p.between, Plans: p.plans, HeapBytes: l.layout.HeapBytes, Endpoint: l.ep, Engine: e,
-		Waiter: waiter, lendFrom: lendFrom}
+	return &Setup{Rank: s.rank, Size: s.size, Name: name, World: s.world, Config: s.config, Between: p.between,
+		Plans: p.plans, HeapBytes: l.layout.HeapBytes, Endpoint: l.ep, Engine: e, Waiter: waiter, lendFrom: lendFrom}
 }
 
 // explain writes what has been made, for --verbose.
