@@ -97,6 +97,9 @@ func (p *Part) Terms() []byte {
 // Make makes the communicator of w, whose members have sent these terms, or send them now if terms is nil. It returns
 // nil, without an error, on all ranks if any of them cannot.
 func (p *Part) Make(ctx context.Context, w *SubWorld, terms []byte) (*Setup, error) {
+	if !OneHost(HostsOf(p.of.World)) { // on all ranks
+		return nil, nil
+	}
 	if terms == nil {
 		terms = make([]byte, TermsBytes*w.Size())
 		if err := w.Gather(ctx, p.Terms(), terms); err != nil {
