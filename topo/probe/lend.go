@@ -14,19 +14,47 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// LendBytes is the size of the payload that Lending measures.
-const LendBytes = 32 << 10
+// LendBytes and LendMany are the sizes of the payloads that Lending measures.
+const (
+	LendBytes = 32 << 10
+	LendMany  = 512 << 10
+)
 
-// lendTrips is of one measurement of how payloads pass; the median counts.
-const lendTrips = 9
+// Trips of one measurement of how payloads pass; the median counts.
+const (
+	lendTrips     = 9
+	lendManyTrips = 5
+	lendLeast     = 3 // however long they take
+)
 
-// tryLending measures the time that a payload of LendBytes takes to rank b and an answer back: through slots, divided
-// by the time when rank b reads it from the memory of this process. Pages and system calls are slow on some machines,
-// and copies between cores on others.
-func (m *meter) tryLending(b int, until time.Time) (gain float64, err error) {
+// Gains are times that payloads take to another rank and an answer back: through slots, divided by the time when that
+// rank reads them from the memory of this process. 0: they cannot be lent.
+type Gains struct {
+	Few  float64 // of LendBytes
+	Many float64 // of LendMany, of which the sender writes a part to the receiver's memory
+}
+
+// tryLending measures the Gains with rank b. Pages and system calls are slow on some machines, and copies between cores
+// on others. The large payloads come first: they use every slot, whose pages are new.
+func (m *meter) tryLending(b int) (g Gains, err error) {
+	m.helps = true
+	if g.Many, err = m.lendGain(b, lendManyTrips); err != nil {
+		return g, err
+	}
+	m.block, m.helps = m.block[:LendBytes], false
+	if _, err = m.timed(b, few, nil); err != nil {
+		return g, err
+	}
+	g.Few, err = m.lendGain(b, lendTrips)
+	return g, err
+}
+
+// lendGain measures the gain of payloads like m.block.
+func (m *meter) lendGain(b, trips int) (gain float64, err error) {
 	var us [2]float64
 	for k, request := range []byte{copied, lent} {
-		us[k], err = m.median(b, request, func() error { return m.sendBlock(b, request) }, lendTrips, 3, until)
+		until := time.Now().Add(lendingTime / 4)
+		us[k], err = m.median(b, request, func() error { return m.sendBlock(b, request) }, trips, lendLeast, until)
 		if err != nil {
 			return 0, err
 		}
@@ -35,44 +63,45 @@ func (m *meter) tryLending(b int, until time.Time) (gain float64, err error) {
 }
 
 // lendingTime bounds Lending, ranks waiting included, where no rank is lost.
-const lendingTime = 5 * time.Millisecond
+const lendingTime = 8 * time.Millisecond
 
-// Lending returns the time of a payload of LendBytes between ranks 0 and 1 through slots, divided by its time when
-// lent, now, and 0 where payloads cannot be lent. All ranks, which are on one host, call it together, and all get the
-// same result. ep must have links of this lane between all of them, not used otherwise meanwhile. Lending returns the
-// fault of ep, a transport.Fault, when a rank fails, and stops when ctx ends.
+// Lending returns the Gains between ranks 0 and 1 now, zero where payloads cannot be lent. All ranks, which are on one
+// host, call it together, and all get the same result. ep must have links of this lane between all of them, not used
+// otherwise meanwhile. Lending returns the fault of ep, a transport.Fault, when a rank fails, and stops when ctx ends.
 //
 // It is measured for every communicator: the cores of a virtual machine may share a cache now
-// and not a minute later. Between cores of one EPYC the gain was 0.4, and 1.5 when they had
-// moved apart.
-func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (float64, error) {
+// and not a minute later. Between cores of one EPYC the gain of few bytes was 0.4, and 1.5 when they had moved apart;
+// that of many 0.5 to 0.6 while they shared a cache.
+func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (g Gains, err error) {
 	if size == 1 {
-		return 0, nil
+		return g, nil
 	}
-	m := newMeter(ctx, ep, lane, rank, size, LendBytes)
+	m := newMeter(ctx, ep, lane, rank, size, LendMany)
 	if lends, _ := ep.Reaches((rank + 1) % size); !lends {
-		return 0, nil
+		return g, nil
 	}
-	gain, err := 0.0, error(nil)
 	switch rank {
 	case 0:
-		if gain, err = m.tryLending(1, time.Now().Add(lendingTime)); err == nil {
+		if g, err = m.tryLending(1); err == nil {
 			err = m.send(1, []byte{stop})
 		}
+		bits := binary.LittleEndian.AppendUint64(nil, math.Float64bits(g.Few))
+		bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(g.Many))
 		for r := 1; r < size && err == nil; r++ {
-			err = m.send(r, binary.LittleEndian.AppendUint64(nil, math.Float64bits(gain)))
+			err = m.send(r, bits)
 		}
 	case 1:
 		err = m.follow(0)
 	}
 	if rank > 0 && err == nil {
 		_, err = m.receive(0, 0)
-		gain = math.Float64frombits(binary.LittleEndian.Uint64(m.sink))
+		g.Few = math.Float64frombits(binary.LittleEndian.Uint64(m.sink))
+		g.Many = math.Float64frombits(binary.LittleEndian.Uint64(m.sink[8:]))
 	}
 	if err != nil {
-		return 0, fmt.Errorf("probe: lending: %w", err)
+		return Gains{}, fmt.Errorf("probe: lending: %w", err)
 	}
-	return gain, nil
+	return g, nil
 }
 
 // chunk is the size of the chunks in which payloads pass through slots.
@@ -92,7 +121,7 @@ func (m *meter) sendBlock(peer int, way byte) error {
 		return err
 	}
 	to := m.to[peer]
-	to.Lend(&call.Header{}, m.block, false)
+	to.Lend(&call.Header{}, m.block, m.helps)
 	m.ep.Fence()
 	to.Wake()
 	return nil

@@ -20,6 +20,7 @@ type meter struct {
 	from  []transport.Receiver // by rank; likewise
 	sink  []byte
 	block []byte // the payload that is measured
+	helps bool   // whether the rank that lends it writes a part of it
 	pin   Pin    // nil for none
 	lead  int    // the rank that gives out turns
 }
@@ -81,6 +82,7 @@ const (
 	ping   byte = iota + 1 // answer
 	copied                 // a payload comes through slots; answer
 	lent                   // a payload is lent; answer
+	few                    // payloads are of LendBytes from now on; answer
 	stop
 )
 
@@ -121,8 +123,11 @@ func (m *meter) follow(peer int) error {
 			return err
 		}
 		switch request {
+		case few:
+			m.block = m.block[:LendBytes]
+			fallthrough
 		case ping:
-			err = m.send(peer, []byte{ping})
+			err = m.send(peer, []byte{request})
 		case copied, lent:
 			if err = m.receiveBlock(peer, request); err == nil {
 				err = m.send(peer, []byte{request})
@@ -176,7 +181,7 @@ func (m *meter) receive(peer, spins int) (byte, error) {
 		err = m.await(spins, func() (ok bool, err error) {
 			window, ok, err = m.from[peer].TryPeek(&h)
 			if to := m.to[peer]; !ok && err == nil && to != nil {
-				_, err = to.Help(false) // the payload that sendBlock has lent
+				_, err = to.Help(m.helps) // the payload that sendBlock has lent
 			}
 			return ok, err
 		})

@@ -193,7 +193,7 @@ func TestCache(t *testing.T) {
 // slots; the payload arrives as it was sent.
 func TestTryLending(t *testing.T) {
 	pairs, errs := measureAll(t, 3, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
-		m := newMeter(ctx, ep, 0, rank, 3, LendBytes)
+		m := newMeter(ctx, ep, 0, rank, 3, LendMany)
 		if lends, _ := ep.Reaches((rank + 1) % 3); !lends {
 			return nil, errors.New("these ranks cannot lend")
 		}
@@ -212,8 +212,8 @@ func TestTryLending(t *testing.T) {
 			}
 			return nil, err
 		}
-		gain, err := m.tryLending(1, time.Now().Add(time.Hour))
-		return []Pair{{GBytesPerSecond: gain}}, errors.Join(err, m.send(1, []byte{stop}))
+		g, err := m.tryLending(1)
+		return []Pair{{GBytesPerSecond: min(g.Few, g.Many)}}, errors.Join(err, m.send(1, []byte{stop}))
 	})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestLending(t *testing.T) {
 	for _, size := range []int{1, 2, 5} {
 		for _, slot := range []int{64, SlotBytes, 4 * SlotBytes} {
 			eps := links(t, size, slot)
-			gains, errs := make([]float64, size), make([]error, size)
+			gains, errs := make([]Gains, size), make([]error, size)
 			var all sync.WaitGroup
 			for r, ep := range eps {
 				all.Go(func() { gains[r], errs[r] = Lending(t.Context(), ep, 3, r, size) })
@@ -238,7 +238,7 @@ func TestLending(t *testing.T) {
 				t.Fatal(err)
 			}
 			for r, gain := range gains {
-				if gain != gains[0] || (gain > 0) != (size > 1) {
+				if gain != gains[0] || (gain.Few > 0) != (size > 1) || (gain.Many > 0) != (size > 1) {
 					t.Errorf("%d ranks, slots of %d bytes: rank %d has a gain of %v, rank 0 %v", size, slot, r, gain, gains[0])
 				}
 			}

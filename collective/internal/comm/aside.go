@@ -9,10 +9,12 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Calls and messages under way also move while the program is in no call of the communicator, in a goroutine that runs
-// as long as there are any. It polls where the program has left its core, as it does while it waits for a GPU. Where
-// the program computes the goroutine naps: what it gains there the program loses.
+// Large calls and messages under way also move while the program is in no call of the communicator, in a goroutine that
+// runs as long as there are any. Small ones, which a Wait ends in less time than it takes to wake that goroutine, do not
+// start it. It polls where the program has left its core, as it does while it waits for a GPU. Where the program
+// computes the goroutine naps: what it gains there the program loses.
 const (
+	asideFrom = 64 << 10              // bytes of a large call
 	asideSpin = 50 * time.Microsecond // polls without a nap after the latest movement
 	asideNap  = 20 * time.Microsecond // the shortest nap, to which the system adds some 50 us
 	asidePart = 16                    // later a nap takes this part of the time since the latest movement

@@ -30,6 +30,7 @@ type Comm struct {
 
 	claim    claim
 	moves    bool        // whether moveAside runs; the goroutine that has claimed c reads and writes it
+	large    bool        // whether some of the calls and messages under way are as large as asideFrom
 	computes atomic.Bool // whether the program computed between calls when moveAside last looked
 	Seq      uint64      // the number of the latest call
 	Tally    tally
@@ -178,7 +179,10 @@ func (c *Comm) End() {
 		c.Tally.leave(waited)
 	}
 	c.Tally.now = 0
-	if !c.moves && (!c.Engine.Settled() || c.Engine.Messages.Keeps()) {
+	if c.large && c.Engine.Settled() {
+		c.large = false
+	}
+	if !c.moves && (c.large || c.Engine.Messages.Keeps()) {
 		c.moves = true
 		c.watch.Go(c.moveAside)
 	}

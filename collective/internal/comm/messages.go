@@ -158,6 +158,7 @@ func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send 
 		ref, n = p2p.Ref{}, begun.Bytes()
 	}
 	m.c.Tally.count(row, n)
+	m.c.large = m.c.large || n >= asideFrom
 	return ref, n, nil
 }
 

@@ -211,6 +211,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if err := c.MakeRoom(ctx); err != nil {
 		return err
 	}
+	c.large = c.large || bytes >= asideFrom
 	c.Seq++
 	next := c.CallAt(c.Seq)
 	pieces := next.Pieces[:0] // their memory stays for a later call

@@ -33,7 +33,7 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			links := New(ep, r, &layout, -1, false, 8<<10)
+			links := New(ep, r, &layout, -1, false, Lending{From: 8 << 10})
 			programs := make([]*Program, len(plans))
 			for i, p := range plans {
 				var err error

@@ -19,8 +19,8 @@ type Engine struct {
 
 	reach          []bool // by rank: whether it and this rank can read each other's own memory
 	reaches        bool   // whether all ranks and this one can
-	lendFrom       int64  // the size from which on they lend memory
-	oversubscribed bool   // whether ranks share cores
+	lending        Lending
+	oversubscribed bool // whether ranks share cores
 
 	slotBytes int // the size of a slot of a link
 	linkBytes int // the size of all slots of a link
@@ -40,14 +40,19 @@ type Engine struct {
 	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand, or the value of a function
 }
 
+// Lending is when ranks read payloads from their sender's own memory, where they can.
+type Lending struct {
+	From       int64 // the size, in bytes, below which copies through slots are quicker
+	SlotsAlone bool  // whether they are so for any size where each rank only sends or only receives
+}
+
 // New makes the Engine of a rank, whose end of links ep is, of that layout. Messages from rank to rank travel on lane
-// messageLane, which no plan does; -1: there are none. oversubscribed means that ranks share cores, and lendFrom is the
-// size, in bytes, from which payloads are read from their sender's own memory where ranks can: below it copies are
-// quicker. All of it is the same on all ranks.
+// messageLane, which no plan does; -1: there are none. oversubscribed means that ranks share cores. All of it is the
+// same on all ranks.
 func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, oversubscribed bool,
-	lendFrom int64) *Engine {
+	lending Lending) *Engine {
 	e := &Engine{rank: rank, size: layout.Size, ep: ep, Calls: mismatch.New(ep, rank, layout.Size),
-		oversubscribed: oversubscribed, lendFrom: lendFrom,
+		oversubscribed: oversubscribed, lending: lending,
 		slotBytes: ep.MaxPayload(), linkBytes: layout.Slots * layout.SlotBytes}
 	e.reach, e.reaches = make([]bool, layout.Size), true
 	for r := range e.reach {
@@ -56,7 +61,7 @@ func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane 
 			e.reaches = e.reaches && e.reach[r]
 		}
 	}
-	e.Messages = p2p.New(ep, rank, e.Calls, messageLane, e.reach, lendFrom, oversubscribed)
+	e.Messages = p2p.New(ep, rank, e.Calls, messageLane, e.reach, lending.From, oversubscribed)
 	return e
 }
 

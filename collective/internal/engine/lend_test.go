@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // Steps by hand.
@@ -131,6 +132,20 @@ func TestScanInPlace(t *testing.T) {
 					}
 					return nil
 				})
+			}
+		}
+	}
+}
+
+// TestSlotsAlone: where slots are quicker than lent memory for a rank that only sends or only receives, calls of that
+// kind go through slots, others do not.
+func TestSlotsAlone(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		e := &Engine{lending: Lending{From: 8 << 10, SlotsAlone: alone}}
+		for kind, lends := range map[call.Kind]bool{call.Broadcast: !alone, call.Scatter: !alone, call.Gather: !alone,
+			call.AllGather: true, call.AllToAll: true} {
+			if got := e.lendsOwn(kind, 1<<20); got != lends {
+				t.Errorf("slots alone %v: %v lends: %v, want %v", alone, kind, got, lends)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func everyPair(t *testing.T, size, slots, slotBytes int, f func(k *Engine, rank 
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			k, w := New(ep, r, &layout, 0, false, 8<<10), &Waiter{Spins: 10, Yields: 10}
+			k, w := New(ep, r, &layout, 0, false, Lending{From: 8 << 10}), &Waiter{Spins: 10, Yields: 10}
 			err := f(k, r, w)
 			if err == nil { // messages that the others still wait for may be kept
 				k.Flush(context.Background(), w)

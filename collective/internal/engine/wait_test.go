@@ -26,7 +26,7 @@ func TestPolls(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k := New(eps[1], 1, &layout, -1, true, 8<<10)
+	k := New(eps[1], 1, &layout, -1, true, Lending{From: 8 << 10})
 	const spins = 1
 	for _, x := range []struct {
 		name      string
@@ -76,7 +76,7 @@ func TestLongYields(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k := New(slowEndpoint{eps[0]}, 0, &layout, 0, false, 8<<10)
+	k := New(slowEndpoint{eps[0]}, 0, &layout, 0, false, Lending{From: 8 << 10})
 	const limit = time.Second // 2000 yields take 10
 	w := &Waiter{Spins: 1, Yields: 2000, Watch: waits.NewLocal(2).Jobs[0].NewWait("world", nil)}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*limit)
@@ -131,7 +131,7 @@ func TestFailureDuringYields(t *testing.T) {
 				t.Fatal(err)
 			}
 			yields := 0
-			k := New(failingEndpoint{eps[0], &yields}, 0, &layout, 0, false, 8<<10)
+			k := New(failingEndpoint{eps[0], &yields}, 0, &layout, 0, false, Lending{From: 8 << 10})
 			p := message(1, 0, 1, make([]byte, 4))
 			if err := k.StartMessage(p, false); err != nil {
 				t.Fatal(err)

@@ -121,11 +121,11 @@ func crowded(setting string, ranks int) (cores []int) {
 
 const maxCPUs = 1024 // that fit into a set of the kernel's
 
-// lendGain returns the time of payloads through slots divided by their time when they are read from their sender's own
-// memory, the same on all ranks: as it is now, on one host whose graph was not given. 0: not known.
-func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
+// lendGains returns the gains of lending now, the same on all ranks of one host whose graph was not given; else zero:
+// they are not known.
+func (s *setup) lendGains(ep transport.Endpoint, lane int) (probe.Gains, error) {
 	if !s.config.TryLending || s.config.Graph != nil || lane < 0 || !OneHost(s.hosts) {
-		return 0, nil
+		return probe.Gains{}, nil
 	}
 	return probe.Lending(s.ctx, ep, lane, s.rank, s.size)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/shm"
 )
@@ -155,5 +156,5 @@ func (p *Part) join(w *SubWorld, room int) *Setup {
 	s := &setup{world: w, rank: w.rank, size: w.Size(), hosts: w.hosts, config: c}
 	var name string
 	s.wait, name = c.watchFor(w)
-	return s.made(name, of, l, w.Size() > cores, 0, p.of.lendFrom)
+	return s.made(name, of, l, w.Size() > cores, probe.Gains{}, p.of.lending)
 }

@@ -29,7 +29,7 @@ type Setup struct {
 	Endpoint   transport.Endpoint
 	Engine     *engine.Engine
 	Waiter     engine.Waiter // how this rank waits
-	lendFrom   int64         // as engine.New has it
+	lending    engine.Lending
 }
 
 // causeWait is the time that a New that has failed waits for the World to report a lost rank as the cause: once before
@@ -177,30 +177,32 @@ func (s *setup) run(name string, refused error) (*Setup, error) {
 		return nil, err
 	}
 	measured := s.measuring()
-	gain, err := s.lendGain(l.ep, p.plans.Messages)
+	gains, err := s.lendGains(l.ep, p.plans.Messages)
 	measured()
 	if err != nil {
 		return nil, closeFailed(s.ctx, s.world, l.ep, err)
 	}
 	oversubscribed := slices.Max(RanksOnCores(a.coreHosts, s.hosts)) > a.cores
-	return s.made(name, p, l, oversubscribed, gain, lendFrom(gain, !OneHost(s.hosts))), nil
+	lending := engine.Lending{From: lendFrom(gains.Few, !OneHost(s.hosts)), SlotsAlone: gains.Many > 0 && gains.Many < 1}
+	return s.made(name, p, l, oversubscribed, gains, lending), nil
 }
 
-// made returns the Setup of a communicator of that name, whose links are open. Ranks read each other's memory from the
-// size lendFrom on, and gain is the measured reason, if any.
-func (s *setup) made(name string, p planned, l links, oversubscribed bool, gain float64, lendFrom int64) *Setup {
+// made returns the Setup of a communicator of that name, whose links are open. The gains are the measured reason for
+// lending, if any.
+func (s *setup) made(name string, p planned, l links, oversubscribed bool, gains probe.Gains,
+	lending engine.Lending) *Setup {
 	waiter := waiterFor(s.hosts, s.rank, s.config.Cores, ownCores(s.world))
 	waiter.Watch, waiter.Progress = s.wait, s.wait.Progress()
-	e := engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, lendFrom)
+	e := engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, lending)
 	if s.rank == 0 && s.world.Setting("verbose") != "" {
-		s.explain(p, l.ep, gain, lendFrom)
+		s.explain(p, l.ep, gains, lending.From)
 	}
 	return &Setup{Rank: s.rank, Size: s.size, Name: name, World: s.world, Config: s.config, Between: p.between,
-		Plans: p.plans, HeapBytes: l.layout.HeapBytes, Endpoint: l.ep, Engine: e, Waiter: waiter, lendFrom: lendFrom}
+		Plans: p.plans, HeapBytes: l.layout.HeapBytes, Endpoint: l.ep, Engine: e, Waiter: waiter, lending: lending}
 }
 
 // explain writes what has been made, for --verbose.
-func (s *setup) explain(p planned, ep transport.Endpoint, gain float64, lendFrom int64) {
+func (s *setup) explain(p planned, ep transport.Endpoint, gains probe.Gains, lendFrom int64) {
 	if p.between != nil {
 		s.config.Note(p.between.Text(time.Now().Unix()))
 	}
@@ -208,10 +210,10 @@ func (s *setup) explain(p planned, ep transport.Endpoint, gain float64, lendFrom
 	if ok, why := reachesAny(ep, s.rank, s.size); !ok && why != "" {
 		s.config.Note(fmt.Sprintf("treerun: ranks cannot read each other's memory (%s): all messages go "+
 			"through slots\n", why))
-	} else if ok && gain > 0 {
+	} else if ok && gains.Few > 0 {
 		s.config.Note(fmt.Sprintf("treerun: ranks read each other's memory from %s on: "+
-			"through shared memory %s take %.2g times as long\n", numbers.Bytes(lendFrom),
-			numbers.Bytes(probe.LendBytes), gain))
+			"through shared memory %s take %.2g times as long, %s to a waiting rank %.2g times\n",
+			numbers.Bytes(lendFrom), numbers.Bytes(probe.LendBytes), gains.Few, numbers.Bytes(probe.LendMany), gains.Many))
 	}
 }
 
