@@ -8,9 +8,9 @@ import (
 
 // Request is a call in flight. The calls of a communicator are done in the order in which they began, and many may be
 // in flight; their slices must not be touched until they are done. A call makes progress while any call, Wait or Test
-// of its communicator runs on this rank. In between one of 64 KiB or more makes progress in a goroutine, without delay
-// where the program has left its core, as when it waits for a GPU. While the program computes that goroutine works once
-// in a millisecond. A function of the caller's runs in calls only.
+// of its communicator runs on this rank. In between one of 512 KiB or more may make progress in a goroutine, where the
+// program has left its core, as when it waits for a GPU; while the program computes it makes none. A function of the
+// caller's runs in calls only.
 //
 // Wait or Test may be called again after the end, and need not be called for every Request: when one is done, so are
 // all earlier ones in this order. The zero value is done.

@@ -77,6 +77,13 @@ func (c *cores) publish(core int) {
 	}
 }
 
+// follow moves the calling thread to the core that this rank has published.
+func (c *cores) follow() {
+	if core := int(c.published) - 1; core >= 0 && core != osys.Core() {
+		_ = osys.MoveThread(core)
+	}
+}
+
 // After a rank has looked for a core it does not look again for pauseFactor times as long as that took.
 const pauseFactor = 10
 

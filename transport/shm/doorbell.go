@@ -96,6 +96,13 @@ func (b *Bell) Yield() {
 	}
 }
 
+// Follow moves the calling thread to the core on which this rank last waited, where ranks have own cores.
+func (b *Bell) Follow() {
+	if b.cores != nil {
+		b.cores.follow()
+	}
+}
+
 // goschedEvery is how many times a rank with a core of its own polls until it lets other goroutines run, which is about
 // as often as those do that yield.
 const goschedEvery = 8192

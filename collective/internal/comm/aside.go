@@ -2,7 +2,6 @@ package comm
 
 import (
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -10,74 +9,120 @@ import (
 )
 
 // Large calls and messages under way also move while the program is in no call of the communicator, in a goroutine that
-// runs as long as there are any. Small ones, which a Wait ends in less time than it takes to wake that goroutine, do not
-// start it. It polls where the program has left its core, as it does while it waits for a GPU. Where the program
-// computes the goroutine naps: what it gains there the program loses.
+// runs as long as there are any. Small ones, which a Wait ends in less time than it takes to wake that goroutine, do
+// not start it. It polls where the program has left its core, as it does while it waits for a GPU. Where the program
+// computes it looks on, as what it gained there the program would lose. If it was of no use, since the program computed
+// or waited for its call at once, only every asideTry-th large call has it: the same on all ranks, which need it
+// together.
 const (
-	asideFrom = 64 << 10              // bytes of a large call
-	asideSpin = 50 * time.Microsecond // polls without a nap after the latest movement
-	asideNap  = 20 * time.Microsecond // the shortest nap, to which the system adds some 50 us
-	asidePart = 16                    // later a nap takes this part of the time since the latest movement
-	asideSlow = time.Millisecond      // the shortest nap while the program computes
-	asideMost = 20 * time.Millisecond // the longest nap
-	asideLook = 2 * time.Millisecond  // the time between two looks at the program
+	asideFrom  = 512 << 10              // bytes of a large call
+	asideTry   = 16                     // of large calls, where the goroutine was of no use, one has it
+	asideSpin  = 200 * time.Microsecond // polls without a nap after the latest movement, longer than the shortest nap
+	asideYield = 200 * time.Microsecond // a yield that takes longer was to a thread that computes
+	asideNap   = 20 * time.Microsecond  // the shortest nap, to which the system adds some 50 us
+	asidePart  = 16                     // later a nap takes this part of the time since the latest movement
+	asideSlow  = time.Millisecond       // the shortest nap while the program computes, or is in a call
+	asideMost  = 20 * time.Millisecond  // the longest nap
+	asideLook  = 500 * time.Microsecond // the shortest time over which the program is looked at
 )
 
 // mover is the state of the goroutine that runs moveAside.
 type mover struct {
-	cores  int           // that this rank has; 0: a part of one
-	looked time.Time     // the time of the latest look at the program
-	used   time.Duration // the CPU time of the process then
-	own    time.Duration // the CPU time of the goroutine since then
+	cores    int           // that this rank has; 0: a part of one
+	useful   bool          // whether the program was away: in no call, and not computing
+	computes bool          // whether the program used its cores when it was last looked at
+	keeps    bool          // whether messages are kept
+	claims   uint64        // the number of claims of the communicator at the beginning of the time below
+	since    time.Time     // the beginning of the time over which the program is looked at
+	used     time.Duration // the CPU time of the process then
+	own      time.Duration // the CPU time of the goroutine since then
 }
 
-// moveAside moves the calls and messages under way while the program is in no call of c.
+// moveAside moves the calls and messages under way while the program is in no call of c. It ends when a call of the
+// program moves them, unless messages are kept.
 func (c *Comm) moveAside() {
 	m := mover{cores: c.Waiter.Pollers}
-	m.restart(time.Now())
-	for woken, last := m.looked, m.looked; !c.over(); {
-		can, moved, left := c.move(false)
-		if can && !left {
-			m.look(time.Now(), &c.computes)
-			return
-		}
+	m.restart(time.Now(), c.left)
+	if b, is := c.Endpoint.Bell().(interface{ Follow() }); is { // the kernel may have put it on the core of another rank
+		c.claim.between(b.Follow)
+	}
+	m.yield()
+	tries := 0 // the call that has started this may not have ended yet
+	for woken, last := time.Now(), time.Now(); !c.over(); {
+		can, moved, left, claims := c.move(&m)
 		now := time.Now()
+		m.own += now.Sub(woken)
+		woken = now
+		switch {
+		case can && claims != m.claims: // the program was in a call meanwhile
+			m.restart(now, claims)
+		case can && now.Sub(m.since) > asideLook:
+			m.computes = m.busy(now)
+			m.useful = m.useful || !m.computes
+			m.restart(now, claims)
+		case can && now.Sub(m.since) > asideSpin/4:
+			m.useful = m.useful || !m.computes
+		}
+		if can && !left || !can && tries > 0 && !m.keeps {
+			break
+		}
+		tries++
 		if moved {
 			last = now
 		}
 		still := now.Sub(last)
-		if can && !c.computes.Load() && still < asideSpin && m.cores > 0 {
+		if can && !m.computes && still < asideSpin && m.cores > 0 {
 			runtime.Gosched() // the program may wait for this processor of the Go runtime
+			if !moved {
+				m.yield()
+			}
 			continue
 		}
-		m.own += now.Sub(woken)
-		if now.Sub(m.looked) > asideLook {
-			m.look(now, &c.computes)
-		}
 		nap := min(max(still/asidePart, asideNap), asideMost)
-		if c.computes.Load() {
+		if tries > 1 && !can || m.computes {
 			nap = max(nap, asideSlow)
 		}
-		// time.Sleep takes a millisecond at least, as an idle runtime passes whole milliseconds to the kernel.
-		t := syscall.NsecToTimespec(int64(nap))
-		_ = syscall.Nanosleep(&t, nil)
-		if woken = time.Now(); !can {
-			m.restart(woken)
-		}
+		sleep(nap)
+		woken = time.Now()
+	}
+	c.useless.Store(!m.useful)
+	c.moves.Store(false)
+	// A call that ended before that has left kept messages to this goroutine.
+	keeps := false
+	c.claim.between(func() { keeps = c.Engine.Messages.Keeps() })
+	if keeps && !c.over() && c.moves.CompareAndSwap(false, true) {
+		c.moveAside()
 	}
 }
 
-// restart begins the time until the next look.
-func (m *mover) restart(now time.Time) { m.looked, m.used, m.own = now, cpuTime(), 0 }
-
-// look determines whether the program has computed since the last look, if that was not just now.
-func (m *mover) look(now time.Time, computes *atomic.Bool) {
-	wall, others := now.Sub(m.looked), cpuTime()-m.used-m.own
-	if wall > asideSpin {
-		free := time.Duration(m.cores)*wall - others
-		computes.Store(m.cores > 0 && free < wall/2 || m.cores == 0 && others > wall/4)
+// yield yields the core. If that takes long, the program computes on it.
+func (m *mover) yield() {
+	begin := time.Now()
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+	if time.Since(begin) > asideYield {
+		m.computes = true
 	}
-	m.restart(now)
+}
+
+// sleep leaves the core for d. time.Sleep takes a millisecond at least, as an idle runtime passes whole milliseconds to
+// the kernel.
+func sleep(d time.Duration) {
+	t := syscall.NsecToTimespec(int64(d))
+	_ = syscall.Nanosleep(&t, nil)
+}
+
+// restart begins the time over which the program is looked at.
+func (m *mover) restart(now time.Time, claims uint64) {
+	m.since, m.used, m.own, m.claims = now, cpuTime(), 0, claims
+}
+
+// busy reports whether the program has used its cores until now.
+func (m *mover) busy(now time.Time) bool {
+	wall, used := now.Sub(m.since), cpuTime()-m.used-m.own
+	if m.cores == 0 {
+		return used > wall/4
+	}
+	return time.Duration(m.cores)*wall-used < wall/2
 }
 
 // cpuTime returns the CPU time of this process.
@@ -88,20 +133,34 @@ func cpuTime() time.Duration {
 }
 
 // move moves calls and messages, unless a call does or c has failed. It reports whether it could, whether any moved,
-// and whether some are left. With takeIn it takes in messages that this rank does not receive yet.
-func (c *Comm) move(takeIn bool) (can, moved, left bool) {
+// whether some are left, and how often c has been claimed. Without a mover it takes in messages that this rank does not
+// receive yet.
+func (c *Comm) move(m *mover) (can, moved, left bool, claims uint64) {
 	can = c.claim.between(func() {
+		claims = c.claims
 		if _, failed := c.Endpoint.Aborted(); !failed {
-			moved, left = c.Engine.PollAside(c.Links.Abort)
-			if takeIn || c.Engine.Messages.Keeps() {
-				took, err := c.Engine.Messages.TakeIn()
-				if err != nil {
-					c.Links.Abort(transport.CallFault(err, c.Rank, "messages under way"))
-				}
-				moved, left = moved || took, left && err == nil
-			}
+			moved, left = moveClaimed(c, m)
 		}
-		c.moves = left && c.moves
+		if m != nil {
+			m.keeps = c.Engine.Messages.Keeps()
+		}
 	})
-	return can, moved, left
+	return can, moved, left, claims
+}
+
+// moveClaimed is move where the engine is claimed and has not failed.
+func moveClaimed(c *Comm, m *mover) (moved, left bool) {
+	keeps := c.Engine.Messages.Keeps()
+	if m != nil && !keeps && m.computes {
+		return false, !c.Engine.Settled()
+	}
+	moved, left = c.Engine.PollAside(c.Links.Abort)
+	if m == nil || keeps {
+		took, err := c.Engine.Messages.TakeIn()
+		if err != nil {
+			c.Links.Abort(transport.CallFault(err, c.Rank, "messages under way"))
+		}
+		moved, left = moved || took, left && err == nil
+	}
+	return moved, left
 }

@@ -1,9 +1,8 @@
 package comm
 
 import (
+	"runtime"
 	"sync/atomic"
-
-	"github.com/treerun/treerun/internal/backoff"
 )
 
 // claim is the lock of a communicator's engine: it is held by one call at a time or, between calls and while a call
@@ -20,9 +19,12 @@ const (
 
 // take claims the engine, or takes it back from aside. False: another call has it.
 func (c *claim) take(from uint32) bool {
-	for w := (backoff.Wait{Max: asideNap}); !c.state.CompareAndSwap(from, claimed); w.Pause() {
+	for tries := 0; !c.state.CompareAndSwap(from, claimed); tries++ {
 		if s := c.state.Load(); s != from && s != from+moving {
 			return false
+		}
+		if runtime.Gosched(); tries > 10 {
+			sleep(asideNap) // the goroutine that moves messages may need this core
 		}
 	}
 	return true

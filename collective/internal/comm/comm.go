@@ -29,9 +29,12 @@ type Comm struct {
 	none       bool         // whether this Comm stands for a nil one
 
 	claim    claim
-	moves    bool        // whether moveAside runs; the goroutine that has claimed c reads and writes it
+	moves    atomic.Bool // whether moveAside runs
+	useless  atomic.Bool // whether the last moveAside was of no use
+	larges   uint32      // the number of large calls so far
+	left     uint64      // claims when moveAside was started
+	claims   uint64      // how often a call has claimed c so far
 	large    bool        // whether some of the calls and messages under way are as large as asideFrom
-	computes atomic.Bool // whether the program computed between calls when moveAside last looked
 	Seq      uint64      // the number of the latest call
 	Tally    tally
 	calls    [InFlight / callBlock]*[callBlock]engine.Call // see CallAt
@@ -179,11 +182,15 @@ func (c *Comm) End() {
 		c.Tally.leave(waited)
 	}
 	c.Tally.now = 0
+	c.claims++
 	if c.large && c.Engine.Settled() {
 		c.large = false
 	}
-	if !c.moves && (c.large || c.Engine.Messages.Keeps()) {
-		c.moves = true
+	switch keeps := c.Engine.Messages.Keeps(); {
+	case !c.large && !keeps || c.moves.Load():
+	case !keeps && c.useless.Load() && c.larges%asideTry != 0:
+	case c.moves.CompareAndSwap(false, true):
+		c.left = c.claims
 		c.watch.Go(c.moveAside)
 	}
 	c.claim.state.Store(unclaimed)

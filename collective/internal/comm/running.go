@@ -162,7 +162,10 @@ func (c *Comm) Start(a *Args) (Request, error) {
 		return Request{}, err
 	}
 	defer c.End()
-	if err := c.Enter(context.Background(), a); err != nil {
+	c.Engine.Brief = true // ranks that start a large call at the same time could do all of it here
+	err := c.Enter(context.Background(), a)
+	c.Engine.Brief = false
+	if err != nil {
 		return Request{}, err
 	}
 	return c.Latest(), nil
@@ -211,7 +214,10 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if err := c.MakeRoom(ctx); err != nil {
 		return err
 	}
-	c.large = c.large || bytes >= asideFrom
+	if bytes >= asideFrom {
+		c.large = true
+		c.larges++
+	}
 	c.Seq++
 	next := c.CallAt(c.Seq)
 	pieces := next.Pieces[:0] // their memory stays for a later call

@@ -65,7 +65,7 @@ func (d *StartedDup) gather(ctx context.Context, mine, all []byte) error {
 	defer waits.Within(ctx).Pause()() // until Wait this rank waits for no other
 	d.rounds.Request(passesAmong(d.world.Members, mine, all))
 	for look := time.Millisecond; ; look = min(2*look, 10*time.Millisecond) {
-		d.c.move(true)
+		d.c.move(nil)
 		select {
 		case <-d.rounds.Moved:
 			return nil

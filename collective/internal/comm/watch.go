@@ -36,7 +36,7 @@ func (l *Links) watchOver() {
 			}
 			if c.Size > 1 && c.ctx.Err() == nil && n%(CheckEvery/watchEvery) == 0 {
 				c.Engine.Calls.Check()
-				c.move(true)
+				c.move(nil)
 				l.missed(gone)
 			}
 		}

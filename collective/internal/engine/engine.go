@@ -31,6 +31,7 @@ type Engine struct {
 
 	Messages *p2p.Queue
 
+	Brief bool // whether Poll takes a turn of each track only, where there is more to do
 	aside bool // whether PollAside runs
 	wait  wait // the wait of the goroutine that uses the Engine
 

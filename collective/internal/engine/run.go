@@ -123,6 +123,9 @@ func (e *Engine) Poll() error {
 				again = again || more
 			}
 		}
+		if again && e.Brief {
+			return nil
+		}
 		if again {
 			continue
 		}
