@@ -1,12 +1,14 @@
 package collective
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestNameOfAMessageThatWentOut: an error names the message of the call, also if the message had been sent before the
@@ -88,5 +90,46 @@ func TestMessagesToOneself(t *testing.T) {
 			}
 			return Barrier(t.Context(), c)
 		})
+	}
+}
+
+// TestRecvAfterAnySource: a Receive from one rank ends when that rank has closed, also after one from any rank that had
+// to wait; and messages after such a one find their receives.
+func TestRecvAfterAnySource(t *testing.T) {
+	for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() == 2 {
+			return nil // it stays open
+		}
+		x := []int32{7}
+		if c.Rank() == 1 {
+			time.Sleep(20 * time.Millisecond) // rank 0 waits
+			for range 3 {
+				if err := Send(t.Context(), c, x, 0, 5); err != nil {
+					return err
+				}
+			}
+			return c.Close()
+		}
+		for i := range 3 {
+			got := []int32{0}
+			from := 1
+			if i == 0 {
+				from = AnySource
+			}
+			if _, err := Recv(t.Context(), c, got, from, 5); err != nil || got[0] != 7 {
+				return fmt.Errorf("message %d: %v, %w", i, got, err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := Recv(ctx, c, x, 1, 5)
+		if !errors.Is(err, ErrPeerClosed) || ctx.Err() != nil {
+			return fmt.Errorf("a Receive from a rank that has closed: %v, want ErrPeerClosed", err)
+		}
+		return nil
+	}) {
+		if err != nil && !(r != 0 && errors.Is(err, ErrPeerClosed)) {
+			t.Errorf("rank %d: %v", r, err)
+		}
 	}
 }

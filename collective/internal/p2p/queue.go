@@ -151,7 +151,7 @@ func (q *Queue) post(p *Message) error {
 		}
 	}
 	q.receives++
-	if p.Peer == AnySource {
+	if p.any = p.Peer == AnySource; p.any {
 		q.any++
 		for r := range q.peers {
 			box := &q.peers[r].inbox
