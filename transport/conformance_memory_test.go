@@ -166,6 +166,37 @@ func testHold(t *testing.T, open opener) {
 	}
 }
 
+// testHoldLent holds the slot of a payload that was lent from memory of Alloc: it comes back at once, as its sender
+// waits for that.
+func testHoldLent(t *testing.T, open opener) {
+	l := testutil.Pair(8, 256)
+	l.HeapBytes = 4 << 20
+	all := opened(t, open, l)
+	s := mustSender(t, all[0], 0, 1)
+	r, is := mustReceiver(t, all[1], 0, 0).(transport.LentReceiver)
+	if !is {
+		return // a transport that does not claim it
+	}
+	block, err := all[0].Alloc(5000)
+	if err != nil || block == nil {
+		return // likewise
+	}
+	fillWith(3)(block)
+	reserve(t, s, 0)
+	h := header(0)
+	s.Lend(&h, block, false)
+	all[0].Fence()
+	s.Wake()
+	into := make([]byte, len(block))
+	b, ok, err := r.TryPeekInto(&h, into)
+	if !ok || err != nil || !bytes.Equal(b, block) {
+		t.Fatalf("a lent payload: %d bytes, %v, %v", len(b), ok, err)
+	}
+	if r.Hold(); !s.Returned() {
+		t.Error("a lent payload whose slot is held has not come back")
+	}
+}
+
 // testPlaced receives with a place for payloads: each payload is complete wherever it is, in order with payloads
 // without a place, and after CancelReceive the place is not touched.
 func testPlaced(t *testing.T, open opener) {

@@ -27,6 +27,7 @@ func conform(t *testing.T, open opener, except ...string) {
 		{"shared payloads", testShare},
 		{"memory of ones own", testLendOwn},
 		{"held slots", testHold},
+		{"held slots of lent payloads", testHoldLent},
 		{"memory where it belongs", testPlaced},
 		{"memory of the others", testView},
 		{"no such link", testNoLink},

@@ -126,7 +126,7 @@ type LentReceiver interface {
 	TryPeekInto(h *call.Header, into []byte) ([]byte, bool, error)
 
 	// Hold is Release, but the slot may be given back later with others, which are up to half of all: when TryPeek finds
-	// none to read, at the latest. A payload in the sender's own memory is released at once.
+	// none to read, at the latest. A payload that does not lie in a slot of the link is released at once.
 	Hold()
 
 	// TryRead copies len(into) bytes of the oldest unread payload, from byte at on, to into.

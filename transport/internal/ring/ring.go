@@ -231,7 +231,8 @@ type Rx struct {
 	lapped bool   // every slot has been used at least once
 	peeked bool
 
-	private bool   // the payload peeked at is in the sender's own memory
+	away    bool   // the payload peeked at is not in its slot
+	private bool   // it is in the sender's own memory
 	address uint64 // its address there
 	length  int    // its length in bytes
 }
@@ -254,7 +255,7 @@ func (r *Rx) TryPeek(h *call.Header) ([]byte, bool, error) {
 		return nil, false, r.checkEmpty(w)
 	}
 	n := getHeader(line, h)
-	r.private = false
+	r.private, r.away = false, n&(elsewhere|private) != 0
 	if n&elsewhere != 0 {
 		return r.peekElsewhere(n&^elsewhere, getPlace(line))
 	}
@@ -301,6 +302,9 @@ func (r *Rx) peekElsewhere(n uint32, at uint64) ([]byte, bool, error) {
 // Private reports whether the payload of the last TryPeek lies in the sender's own memory, with its address there and
 // its length in bytes.
 func (r *Rx) Private() (address uint64, n int, is bool) { return r.address, r.length, r.private }
+
+// Away reports whether the payload of the last TryPeek is not in its slot: the sender waits for its release.
+func (r *Rx) Away() bool { return r.away }
 
 // Slot returns the number of the slot at position pos.
 func (g *geometry) Slot(pos uint32) int { return int(pos & (g.slots - 1)) }

@@ -166,7 +166,7 @@ func (r *receiver) Release() {
 
 // Hold gives the slot back with others.
 func (r *receiver) Hold() {
-	if _, _, private := r.rx.Private(); private || r.held+1 >= r.e.m.Layout.Slots/2 {
+	if r.rx.Away() || r.held+1 >= r.e.m.Layout.Slots/2 {
 		r.Release()
 		return
 	}
