@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -106,13 +107,11 @@ func sleep(d time.Duration) {
 	_ = syscall.Nanosleep(&t, nil)
 }
 
-var sink float64
-
 // compute computes, for about the time d on a core of its own: always the same work for the same d.
 func compute(d time.Duration) {
 	x := 1.0
 	for range d.Nanoseconds() / 2 {
 		x = x*1.0000001 + 1e-9
 	}
-	sink = x
+	runtime.KeepAlive(x)
 }
