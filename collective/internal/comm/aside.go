@@ -41,7 +41,32 @@ type mover struct {
 // moveAside moves the calls and messages under way while the program is in no call of c. It ends when a call of the
 // program moves them, unless messages are kept.
 func (c *Comm) moveAside() {
-	m := mover{cores: c.Waiter.Pollers}
+	for again := true; again; {
+		m := mover{cores: c.Waiter.Pollers}
+		taken := m.run(c)
+		c.useless.Store(!m.useful)
+		c.moves.Store(false)
+		again = taken && leftAside(c, &m) && c.moves.CompareAndSwap(false, true)
+	}
+}
+
+// leftAside reports whether anything is left for moveAside, which has ended: a call that ended before that has left it
+// to moveAside, and begun no other one.
+func leftAside(c *Comm, m *mover) (left bool) {
+	for try := 0; try < 2; try++ {
+		if c.claim.between(func() {
+			_, failed := c.Endpoint.Aborted()
+			left = !failed && (c.Engine.Messages.Keeps() || m.useful && c.large && !c.Engine.Settled())
+		}) {
+			break
+		}
+		sleep(asideNap) // the call that ends now has not released the claim, or another one is under way
+	}
+	return left && !c.over()
+}
+
+// run is one life of the goroutine. It reports whether that has ended because a call had the engine.
+func (m *mover) run(c *Comm) (taken bool) {
 	m.restart(time.Now(), c.left)
 	if b, is := c.Endpoint.Bell().(interface{ Follow() }); is { // the kernel may have put it on the core of another rank
 		c.claim.between(b.Follow)
@@ -49,7 +74,7 @@ func (c *Comm) moveAside() {
 	m.yield()
 	tries := 0 // the call that has started this may not have ended yet
 	for woken, last := time.Now(), time.Now(); !c.over(); {
-		can, moved, left, claims := c.move(&m)
+		can, moved, left, claims := c.move(m)
 		now := time.Now()
 		m.own += now.Sub(woken)
 		woken = now
@@ -64,7 +89,7 @@ func (c *Comm) moveAside() {
 			m.useful = m.useful || !m.computes
 		}
 		if can && !left || !can && tries > 0 && !m.keeps {
-			break
+			return !can
 		}
 		tries++
 		if moved {
@@ -85,14 +110,7 @@ func (c *Comm) moveAside() {
 		sleep(nap)
 		woken = time.Now()
 	}
-	c.useless.Store(!m.useful)
-	c.moves.Store(false)
-	// A call that ended before that has left kept messages to this goroutine.
-	keeps := false
-	c.claim.between(func() { keeps = c.Engine.Messages.Keeps() })
-	if keeps && !c.over() && c.moves.CompareAndSwap(false, true) {
-		c.moveAside()
-	}
+	return false
 }
 
 // yield yields the core. If that takes long, the program computes on it.

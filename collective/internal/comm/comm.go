@@ -187,7 +187,7 @@ func (c *Comm) End() {
 		c.large = false
 	}
 	switch keeps := c.Engine.Messages.Keeps(); {
-	case !c.large && !keeps || c.moves.Load():
+	case !c.large && !keeps || c.moves.Load() || c.failure.err != nil:
 	case !keeps && c.useless.Load() && c.larges%asideTry != 0:
 	case c.moves.CompareAndSwap(false, true):
 		c.left = c.claims

@@ -162,7 +162,11 @@ func (c *Comm) Start(a *Args) (Request, error) {
 		return Request{}, err
 	}
 	defer c.End()
-	c.Engine.Brief = true // ranks that start a large call at the same time could do all of it here
+	if a.bytes(c.Size) >= asideFrom && !a.ID.Varied { // not known to all ranks, if it varies
+		c.large = true
+		c.larges++
+		c.Engine.Brief = !c.useless.Load() || c.larges%asideTry == 0 // else all ranks could do all of it here
+	}
 	err := c.Enter(context.Background(), a)
 	c.Engine.Brief = false
 	if err != nil {
@@ -213,10 +217,6 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	first := c.Tally.enter(sort, bytes)
 	if err := c.MakeRoom(ctx); err != nil {
 		return err
-	}
-	if bytes >= asideFrom {
-		c.large = true
-		c.larges++
 	}
 	c.Seq++
 	next := c.CallAt(c.Seq)

@@ -159,12 +159,18 @@ func subCommError(ctx context.Context, c *Comm, w *setup.SubWorld, err error) er
 	}
 	fault, failed := c.Endpoint.Aborted()
 	e := (*setup.RankError)(nil)
-	switch {
-	case failed && c.Claim(w.Call) == nil:
+	switch none := c.Claim(w.Call); {
+	case none == nil && failed:
 		defer c.End()
 		return c.failure.during(fault, w.Call, "")
-	case c.failure.err != nil:
-		return c.failure.in(w.Call, "")
+	case none == nil:
+		c.End()
+	case errors.Is(none, setup.ErrBusy) && failed: // by a call of another goroutine, which is about to return the fault
+		return rankError(c, fault.Rank, w.Call, setup.ErrorOf(fault), "")
+	case !errors.Is(none, setup.ErrBusy) && !errors.Is(none, setup.ErrClosed):
+		return none
+	}
+	switch {
 	case errors.As(err, &e) && e.Rank >= 0: // known by its number in w
 		return rankError(c, w.Members[e.Rank], w.Call, e.Err, "")
 	}
