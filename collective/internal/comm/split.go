@@ -170,8 +170,7 @@ func subCommError(ctx context.Context, c *Comm, w *setup.SubWorld, err error) er
 	case !errors.Is(none, setup.ErrBusy) && !errors.Is(none, setup.ErrClosed):
 		return none
 	}
-	switch {
-	case errors.As(err, &e) && e.Rank >= 0: // known by its number in w
+	if errors.As(err, &e) && e.Rank >= 0 { // known by its number in w
 		return rankError(c, w.Members[e.Rank], w.Call, e.Err, "")
 	}
 	return err
