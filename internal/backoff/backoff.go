@@ -32,11 +32,15 @@ func (w *Wait) Pause() {
 	case waited < yields:
 		runtime.Gosched()
 	default:
-		// time.Sleep takes a millisecond at least, as an idle runtime passes whole milliseconds to the kernel. A signal may
-		// end this sleep early.
-		t := syscall.NsecToTimespec(int64(min(waited/part, w.Max)))
-		_ = syscall.Nanosleep(&t, nil)
+		Nap(min(waited/part, w.Max))
 	}
+}
+
+// Nap leaves the core for d. time.Sleep takes a millisecond at least, as an idle runtime passes whole milliseconds to
+// the kernel. A signal may end it early.
+func Nap(d time.Duration) {
+	t := syscall.NsecToTimespec(int64(d))
+	_ = syscall.Nanosleep(&t, nil)
 }
 
 // Moved restarts the wait after an event: the wait for the next one begins with the next Pause.

@@ -15,10 +15,10 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/rank"
 )
 
@@ -52,7 +52,7 @@ func run(ctx context.Context, count, iterations int) error {
 	pure := b.median(func() error { return b.around(func() {}) })
 	work := time.Duration(pure * 1e3)
 	row := []float64{pure}
-	for _, f := range []func(time.Duration){sleep, compute} {
+	for _, f := range []func(time.Duration){backoff.Nap, compute} {
 		row = append(row, b.median(func() error { f(work); return nil }))
 		row = append(row, b.median(func() error { return b.around(func() { f(work) }) }))
 	}
@@ -99,12 +99,6 @@ func (b *bench) median(f func() error) float64 {
 		us, b.err = collective.AllReduceValue(b.ctx, b.c, us, collective.Max)
 	}
 	return us
-}
-
-// sleep leaves the core for a time, as a rank that waits for its GPU does. time.Sleep would take whole milliseconds.
-func sleep(d time.Duration) {
-	t := syscall.NsecToTimespec(d.Nanoseconds())
-	_ = syscall.Nanosleep(&t, nil)
 }
 
 // compute computes, for about the time d on a core of its own: always the same work for the same d.

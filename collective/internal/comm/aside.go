@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -60,7 +61,7 @@ func leftAside(c *Comm, m *mover) (left bool) {
 		}) {
 			break
 		}
-		sleep(asideNap) // the call that ends now has not released the claim, or another one is under way
+		backoff.Nap(asideNap) // the call that ends now has not released the claim, or another one is under way
 	}
 	return left && !c.over()
 }
@@ -107,7 +108,7 @@ func (m *mover) run(c *Comm) (taken bool) {
 		if tries > 1 && !can || m.computes {
 			nap = max(nap, asideSlow)
 		}
-		sleep(nap)
+		backoff.Nap(nap)
 		woken = time.Now()
 	}
 	return false
@@ -120,13 +121,6 @@ func (m *mover) yield() {
 	if time.Since(begin) > asideYield {
 		m.computes = true
 	}
-}
-
-// sleep leaves the core for d. time.Sleep takes a millisecond at least, as an idle runtime passes whole milliseconds to
-// the kernel.
-func sleep(d time.Duration) {
-	t := syscall.NsecToTimespec(int64(d))
-	_ = syscall.Nanosleep(&t, nil)
 }
 
 // restart begins the time over which the program is looked at.

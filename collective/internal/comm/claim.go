@@ -3,6 +3,8 @@ package comm
 import (
 	"runtime"
 	"sync/atomic"
+
+	"github.com/treerun/treerun/internal/backoff"
 )
 
 // claim is the lock of a communicator's engine: it is held by one call at a time or, between calls and while a call
@@ -24,7 +26,7 @@ func (c *claim) take(from uint32) bool {
 			return false
 		}
 		if runtime.Gosched(); tries > 10 {
-			sleep(asideNap) // the goroutine that moves messages may need this core
+			backoff.Nap(asideNap) // the goroutine that moves messages may need this core
 		}
 	}
 	return true
