@@ -1,6 +1,9 @@
 package collective
 
-import "unsafe"
+import (
+	"reflect"
+	"unsafe"
+)
 
 // elementsOf returns b, which is aligned and not empty, as elements.
 func elementsOf[T any](b []byte) []T {
@@ -12,4 +15,9 @@ func elementsOf[T any](b []byte) []T {
 func elementOf[T Number](v T) (b [8]byte) {
 	*(*T)(unsafe.Pointer(&b)) = v
 	return b
+}
+
+// bytesOfSlice returns the elements of v, a slice without pointers, as bytes.
+func bytesOfSlice(v reflect.Value) []byte {
+	return unsafe.Slice((*byte)(v.UnsafePointer()), v.Len()*int(v.Type().Elem().Size()))
 }

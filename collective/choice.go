@@ -17,7 +17,8 @@ type Choice struct {
 
 // Choice returns the plan for a call of this kind and root with a message of the given number of bytes. If every rank
 // has a part, the message consists of all parts; if the kind has no root, root is ignored. Choice computes the same
-// result on every rank, without messages. It must not run concurrently with a call of the communicator.
+// result on every rank, without messages. It must not run concurrently with a call of the communicator. After Close of
+// one that Split, Sub or Dup has made it returns ErrClosed.
 func (c *Comm) Choice(kind plan.Kind, root, bytes int) (Choice, error) {
 	chosen, digest, err := c.inner().Setup.Choose(kind, root, bytes)
 	if chosen == nil {
@@ -31,10 +32,10 @@ func choiceOf(c *planner.Choice, digest string) Choice {
 	return Choice{of.Algorithm, of.Name(), c.Chosen.Plan.Name, digest, c.PredictedUs, c.By}
 }
 
-// Algorithms returns the names of the algorithms that c chooses from for a collective, for WithAlgorithm. It must not
-// run concurrently with a call of the communicator.
+// Algorithms returns the names of the algorithms that c chooses from for a collective, for WithAlgorithm. Several
+// goroutines may call it, also during a call and after Close.
 func (c *Comm) Algorithms(kind plan.Kind) []string {
-	return c.inner().Plans.Planner.CandidateNames(kind)
+	return c.inner().Plans.Algorithms(kind)
 }
 
 // NetworkLimit returns the upper bound, in GB/s of message, for any plan of this kind on the network between the hosts

@@ -71,7 +71,7 @@ func (c *Comm) Graph() *topo.Graph { return c.inner().Setup.Plans.Graph() }
 func (c *Comm) Between() *Between { return c.inner().Setup.Between }
 
 // Explain returns a description, for people, of the plans of the communicator and the message sizes that each is used
-// for.
+// for. Several goroutines may call it, also during a call and after Close.
 func (c *Comm) Explain() string { return c.inner().Plans.Explain() }
 
 // Close leaves the communicator and frees its memory. Ranks that wait for this one get ErrPeerClosed. If another

@@ -22,7 +22,10 @@
 //
 // Calls whose names end in V have parts that may differ in length: counts[i] is the number of elements of rank i's
 // part, and may be 0. The parts follow each other in rank order. All ranks pass the same counts, including ranks that
-// do not hold the whole message. A rank that knows only its own count gets the other counts with AllGather.
+// do not hold the whole message. A rank that knows only its own count gets the other counts with AllGather. In GatherV
+// and ScatterV only the root has counts, and in AllToAllV each two ranks their own: these find a wrong one, and fail.
+// So do later calls of the other ranks, and the job. But a rank whose last call this was may get nil from Close, if it
+// closes before the two compare.
 //
 // A wrong argument is reported as ErrArgument before any data is sent, and the communicator stays usable. Any other
 // error ends the communicator on all ranks: this call, and every later one, returns a *RankError with the first cause

@@ -1,6 +1,10 @@
 package collective
 
-import "github.com/treerun/treerun/collective/internal/setup"
+import (
+	"errors"
+
+	"github.com/treerun/treerun/collective/internal/setup"
+)
 
 // The errors of a communicator; test for them with errors.Is.
 var (
@@ -43,6 +47,9 @@ var (
 
 	// ErrDisagree: the ranks have different settings, graphs or plans.
 	ErrDisagree = setup.ErrDisagree
+
+	// ErrNoState: no rank has the state that Restore is to give to all.
+	ErrNoState = errors.New("no rank has the state: all have version -1")
 )
 
 // RankError is the first failure of a communicator, the same one on all ranks.

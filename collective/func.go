@@ -25,21 +25,13 @@ import (
 // slot of a link (see WithSlots) go to all ranks, each of which combines them by itself. After an error the contents of
 // recv are undefined, and of send where it shares memory with recv.
 func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
-	return c.inner().Run(ctx, allReduceFunc(c, send, recv, f))
-}
-
-func allReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(c, plan.AllReduce, send, recv, f, -1)
+	return c.inner().Run(ctx, funcArgs(new(comm.Args), c, plan.AllReduce, send, recv, f, -1))
 }
 
 // ReduceFunc is AllReduceFunc with the result in recv of rank root; recv is used on root only. After an error the
 // contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T), root int) error {
-	return c.inner().Run(ctx, reduceFunc(c, send, recv, f, root))
-}
-
-func reduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int) *comm.Args {
-	return funcArgs(c, plan.Reduce, send, recv, f, root)
+	return c.inner().Run(ctx, funcArgs(new(comm.Args), c, plan.Reduce, send, recv, f, root))
 }
 
 // Scan combines send of all ranks up to this one with op, which must not be Avg, and stores the result in recv. send
@@ -57,30 +49,18 @@ func ExScan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error
 // ScanFunc is Scan with an operation of the caller: see AllReduceFunc. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
 func ScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
-	return c.inner().Run(ctx, scanFunc(c, send, recv, f))
-}
-
-func scanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(c, plan.Scan, send, recv, f, -1)
+	return c.inner().Run(ctx, funcArgs(new(comm.Args), c, plan.Scan, send, recv, f, -1))
 }
 
 // ExScanFunc is ScanFunc without this rank's own part: recv of rank 0 stays as it was.
 func ExScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
-	return c.inner().Run(ctx, exScanFunc(c, send, recv, f))
-}
-
-func exScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(c, plan.ExScan, send, recv, f, -1)
+	return c.inner().Run(ctx, funcArgs(new(comm.Args), c, plan.ExScan, send, recv, f, -1))
 }
 
 // ReduceScatterFunc is ReduceScatter with an operation of the caller: see AllReduceFunc. After an error the contents of
 // recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
-	return c.inner().Run(ctx, reduceScatterFunc(c, send, recv, f))
-}
-
-func reduceScatterFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(c, plan.ReduceScatter, send, recv, f, -1)
+	return c.inner().Run(ctx, funcArgs(new(comm.Args), c, plan.ReduceScatter, send, recv, f, -1))
 }
 
 // AllReduceMinLoc returns, on every rank, the minimum of v over all ranks and the lowest rank that has it. A NaN is
@@ -114,12 +94,18 @@ func extreme[T Number](ctx context.Context, c *Comm, k calls.Kind, v T, op kerne
 	return all[0], rank, nil
 }
 
-// funcArgs sets, and checks, a call with a function of the caller.
-func funcArgs[T any](c *Comm, kind plan.Kind, send, recv []T, f func(into, from []T), root int) *comm.Args {
+// combiner is a function of the caller as a kernel.Func.
+type combiner[T any] func(into, from []T)
+
+func (f combiner[T]) Combine(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) }
+
+// funcArgs sets a to a call with a function of the caller, and checks it.
+func funcArgs[T any](a *comm.Args, c *Comm, kind plan.Kind, send, recv []T, f func(into, from []T),
+	root int) *comm.Args {
 	of, in := reflect.TypeFor[T](), c.inner()
-	a := comm.NewArgs(calls.ID{Kind: calls.Kind(kind), Func: true, DType: digestOf(of)})
+	a.ID.Kind, a.ID.Func, a.ID.DType = calls.Kind(kind), true, digestOf(of)
 	a.In, a.Out, a.Elem = kernel.BytesOf(send), kernel.BytesOf(recv), int(of.Size())
-	a.Func = func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) }
+	a.Func = combiner[T](f)
 	if f == nil || a.ID.DType == 0 {
 		a.Refuse(in, "no function, or elements with pointers or without a size: %v", of)
 	} else if in.Size > 1 && in.Plans.Messages < 0 {

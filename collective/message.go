@@ -10,8 +10,8 @@ import (
 )
 
 // A Message is a Send or a Recv in flight. Like a Request, it makes progress while any call, Wait or Test of its
-// communicator runs on this rank. Any number may be in flight: StartSend and StartRecv never wait. Wait or Test may be
-// called again after the end, and need not be called. The zero value is done.
+// communicator runs on this rank, but not in the Start of another Message. Any number may be in flight: StartSend and
+// StartRecv never wait. Wait or Test may be called again after the end, and need not be called. The zero value is done.
 type Message struct{ message comm.Request }
 
 // Send sends buf to rank to, which may be this rank, with a tag from 0 to math.MaxInt32. It returns when buf may be
@@ -23,8 +23,8 @@ type Message struct{ message comm.Request }
 // A longer message waits until rank to receives it or, in another call that waits, has room for it in 64 MiB of its
 // own.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	out := messageOf(buf, to, tag)
-	_, err := c.inner().Messages.Run(ctx, "Send", &out, tag, true)
+	out := messageOf(new(p2p.Message), buf, to, tag)
+	_, err := c.inner().Messages.Run(ctx, "Send", out, tag, true)
 	return err
 }
 
@@ -41,9 +41,9 @@ const (
 // ErrMismatch on all ranks. With AnySource or AnyTag it receives the message that Probe would find. After an error the
 // contents of buf are undefined.
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
-	in := messageOf(buf, from, tag)
+	in := messageOf(new(p2p.Message), buf, from, tag)
 	in.Fewer = true
-	n, err := c.inner().Messages.Run(ctx, "Recv", &in, tag, false)
+	n, err := c.inner().Messages.Run(ctx, "Recv", in, tag, false)
 	return n / in.DType.Size(), err
 }
 
@@ -89,11 +89,13 @@ func probeFor(ctx context.Context, name string, c *Comm, from, tag int, d time.D
 }
 
 func statusOf(g p2p.Got) Status {
-	return Status{Source: g.From, Tag: int(g.ID.Tag), Count: int(g.ID.Count)}
+	return Status{Source: int(g.From), Tag: int(g.Tag), Count: g.Count}
 }
 
-func messageOf[T Number](buf []T, peer, tag int) p2p.Message {
-	return p2p.Message{Peer: peer, Tag: int32(tag), DType: dtypeOf[T](), Buf: kernel.BytesOf(buf)}
+// messageOf sets p to a message, in place: it is large.
+func messageOf[T Number](p *p2p.Message, buf []T, peer, tag int) *p2p.Message {
+	p.Peer, p.Tag, p.DType, p.Buf = peer, int32(tag), dtypeOf[T](), kernel.BytesOf(buf)
+	return p
 }
 
 // SendRecv sends send to rank to and receives recv from rank from, with the same tag, both at once: ranks that do this
@@ -103,26 +105,26 @@ func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T
 	if kernel.OverlapOf(kernel.BytesOf(send), kernel.BytesOf(recv)) != kernel.Apart {
 		return 0, c.inner().ArgumentError("SendRecv", "send and recv overlap")
 	}
-	in := messageOf(recv, from, tag)
+	in := messageOf(new(p2p.Message), recv, from, tag)
 	in.Fewer = true
-	out := messageOf(send, to, tag)
-	n, err := c.inner().Messages.SendRecv(ctx, &in, &out, tag)
+	out := messageOf(new(p2p.Message), send, to, tag)
+	n, err := c.inner().Messages.SendRecv(ctx, in, out, tag)
 	return n / in.DType.Size(), err
 }
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
-	out := messageOf(buf, to, tag)
-	m, err := c.inner().Messages.Start("StartSend", &out, tag, true)
+	out := messageOf(new(p2p.Message), buf, to, tag)
+	m, err := c.inner().Messages.Start("StartSend", out, tag, true)
 	return Message{m}, err
 }
 
 // StartRecv begins a Recv into buf, which must not be used until the Message is done; its Status then describes the
 // received message. If several match a message, the one that began first receives it.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
-	in := messageOf(buf, from, tag)
+	in := messageOf(new(p2p.Message), buf, from, tag)
 	in.Fewer = true
-	m, err := c.inner().Messages.Start("StartRecv", &in, tag, false)
+	m, err := c.inner().Messages.Start("StartRecv", in, tag, false)
 	return Message{m}, err
 }
 

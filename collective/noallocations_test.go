@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/treerun/treerun/collective/internal/comm"
@@ -74,6 +75,7 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 		}
 		return in.Wait(ctx)
 	})
+	variedPaths(ctx, c, x, whole, add)
 	p, err := AllReduceInit(c, x, y, Min)
 	add("Persistent", func() error { return p.Run(ctx) })
 	scan, err2 := ScanInit(c, x, x, Min)
@@ -83,6 +85,7 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 			into[i] += from[i]
 		}
 	}
+	add("AllReduceFunc", func() error { return AllReduceFunc(ctx, c, x, y, f) })
 	reduce, err3 := AllReduceFuncInit(c, x, y, f)
 	add("Persistent AllReduceFunc", func() error { return reduce.Run(ctx) })
 	scatter, err4 := ReduceScatterFuncInit(c, whole, x, f)
@@ -90,6 +93,16 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 	exclusive, err5 := ExScanFuncInit(c, x, x, f)
 	add("Persistent ExScanFunc", func() error { return exclusive.Run(ctx) })
 	return names, makes, errors.Join(err, err2, err3, err4, err5)
+}
+
+// variedPaths adds the V forms to paths.
+func variedPaths(ctx context.Context, c *Comm, x, whole []float32, add func(name string, f func() error)) {
+	counts := slices.Repeat([]int{len(x)}, c.in.Size)
+	add("AllGatherV", func() error { return AllGatherV(ctx, c, x, whole, counts) })
+	add("GatherV", func() error { return GatherV(ctx, c, x, whole, counts, 0) })
+	add("ScatterV", func() error { return ScatterV(ctx, c, whole, x, counts, 1) })
+	other := slices.Clone(whole)
+	add("AllToAllV", func() error { return AllToAllV(ctx, c, whole, counts, other, counts) })
 }
 
 // TestCallsDoNotAllocate: after a few calls of each kind, calls allocate

@@ -27,8 +27,10 @@ type Number interface {
 func dtypeOf[T Number]() kernel.DType {
 	var zero T
 	switch any(zero).(type) {
-	case float32: // the most frequent type
+	case float32: // the most frequent types
 		return kernel.Float32
+	case float64:
+		return kernel.Float64
 	case Float16:
 		return kernel.Float16
 	case BFloat16:

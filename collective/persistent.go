@@ -93,12 +93,12 @@ func ReduceScatterPreMulInit[T Number](c *Comm, send, recv []T, factor T) (*Pers
 
 // AllReduceFuncInit prepares an AllReduceFunc.
 func AllReduceFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T)) (*Persistent, error) {
-	return persistent(c, allReduceFunc(c, send, recv, f))
+	return persistent(c, funcArgs(new(comm.Args), c, plan.AllReduce, send, recv, f, -1))
 }
 
 // ReduceFuncInit prepares a ReduceFunc.
 func ReduceFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T), root int) (*Persistent, error) {
-	return persistent(c, reduceFunc(c, send, recv, f, root))
+	return persistent(c, funcArgs(new(comm.Args), c, plan.Reduce, send, recv, f, root))
 }
 
 // ScanInit prepares a Scan.
@@ -113,15 +113,15 @@ func ExScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
 
 // ScanFuncInit prepares a ScanFunc.
 func ScanFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T)) (*Persistent, error) {
-	return persistent(c, scanFunc(c, send, recv, f))
+	return persistent(c, funcArgs(new(comm.Args), c, plan.Scan, send, recv, f, -1))
 }
 
 // ExScanFuncInit prepares an ExScanFunc.
 func ExScanFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T)) (*Persistent, error) {
-	return persistent(c, exScanFunc(c, send, recv, f))
+	return persistent(c, funcArgs(new(comm.Args), c, plan.ExScan, send, recv, f, -1))
 }
 
 // ReduceScatterFuncInit prepares a ReduceScatterFunc.
 func ReduceScatterFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T)) (*Persistent, error) {
-	return persistent(c, reduceScatterFunc(c, send, recv, f))
+	return persistent(c, funcArgs(new(comm.Args), c, plan.ReduceScatter, send, recv, f, -1))
 }

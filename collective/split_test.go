@@ -7,6 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // TestSplit halves a communicator by parity, against the order of the ranks,
@@ -122,6 +126,58 @@ func TestDup(t *testing.T) {
 	})
 }
 
+// TestPlansOfClosedPart: a communicator has the plans of a closed one of the same ranks and settings, which no other
+// has at the same time, and links of its own.
+func TestPlansOfClosedPart(t *testing.T) {
+	for r, err := range runHosts(t, []int{0, 0, 0}, nil, func(_ *testutil.Hosted, c *Comm) error {
+		var plans []*setup.Plans
+		made := func(d *Comm, err error) *Comm {
+			for range 2 {
+				x := 0
+				if err == nil {
+					x, err = AllReduceValue(t.Context(), d, 1, Sum)
+				}
+				if err == nil && x != d.Size() {
+					err = fmt.Errorf("%d of %d ranks", x, d.Size())
+				}
+			}
+			if err != nil {
+				t.Errorf("rank %d: %v", c.Rank(), err)
+				return c
+			}
+			plans = append(plans, d.inner().Plans)
+			return d
+		}
+		first, second := made(c.Dup(t.Context())), made(c.Dup(t.Context()))
+		_ = first.Close()
+		pair := made(c.Split(t.Context(), c.Rank()/2, 0))
+		_ = pair.Close()
+		other := made(c.Dup(t.Context(), WithAlgorithm("direct")))
+		third, fourth := made(c.Dup(t.Context())), made(c.Dup(t.Context()))
+		again := made(c.Split(t.Context(), c.Rank()/2, 0))
+		of := make([]int, len(plans))
+		for i, p := range plans {
+			of[i] = slices.Index(plans, p)
+		}
+		if want := []int{0, 1, 2, 3, 0, 5, 2}; !slices.Equal(of, want) {
+			t.Errorf("rank %d: plans %v, want %v", c.Rank(), of, want)
+		}
+		var kept []*Comm
+		for range 9 {
+			kept = append(kept, made(c.Dup(t.Context())))
+		}
+		err := errors.Join(second.Close(), other.Close(), third.Close(), fourth.Close(), again.Close())
+		for _, d := range kept {
+			err = errors.Join(err, d.Close())
+		}
+		return err
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
 // Members that make a communicator wait for each other: a call of another goroutine in between does not make one of
 // them give up.
 func TestSubBesideOtherCalls(t *testing.T) {
@@ -175,4 +231,37 @@ func TestSubOfDifferentRanks(t *testing.T) {
 			t.Errorf("%v: %v", lists, errs)
 		}
 	}
+}
+
+// TestExplainAnytime: other goroutines may describe the plans of a communicator that makes calls, and of a closed one,
+// whose plans the next one has. Choice fails then.
+func TestExplainAnytime(t *testing.T) {
+	mustRun(t, 3, func(w *fakeWorld, c *Comm) error {
+		var closed *Comm
+		for range 4 {
+			d, err := c.Dup(t.Context())
+			if err != nil {
+				return err
+			}
+			var readers sync.WaitGroup
+			for _, of := range []*Comm{d, closed} {
+				if of != nil && w.Rank() > 0 { // ranks differ in what they look for
+					readers.Go(func() { _, _ = of.Explain(), of.Algorithms(plan.Broadcast) })
+				}
+			}
+			for n := 1; n < 1<<14 && err == nil; n *= 2 {
+				x := make([]int32, n)
+				err = AllReduce(t.Context(), d, x, x, Sum)
+			}
+			readers.Wait()
+			if err = errors.Join(err, d.Close()); err != nil {
+				return err
+			}
+			if _, err := d.Choice(plan.AllReduce, -1, 8); !errors.Is(err, ErrClosed) {
+				return fmt.Errorf("Choice after Close: %v", err)
+			}
+			closed = d
+		}
+		return nil
+	})
 }

@@ -67,12 +67,12 @@ func StartReduceScatterPreMul[T Number](c *Comm, send, recv []T, factor T) (Requ
 
 // StartAllReduceFunc begins an AllReduceFunc; see Request.
 func StartAllReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) (Request, error) {
-	return c.begun(allReduceFunc(c, send, recv, f))
+	return c.begun(funcArgs(new(comm.Args), c, plan.AllReduce, send, recv, f, -1))
 }
 
 // StartReduceFunc begins a ReduceFunc; see Request.
 func StartReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int) (Request, error) {
-	return c.begun(reduceFunc(c, send, recv, f, root))
+	return c.begun(funcArgs(new(comm.Args), c, plan.Reduce, send, recv, f, root))
 }
 
 // StartScan begins a Scan; see Request.
@@ -87,15 +87,15 @@ func StartExScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
 
 // StartScanFunc begins a ScanFunc; see Request.
 func StartScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) (Request, error) {
-	return c.begun(scanFunc(c, send, recv, f))
+	return c.begun(funcArgs(new(comm.Args), c, plan.Scan, send, recv, f, -1))
 }
 
 // StartExScanFunc begins an ExScanFunc; see Request.
 func StartExScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) (Request, error) {
-	return c.begun(exScanFunc(c, send, recv, f))
+	return c.begun(funcArgs(new(comm.Args), c, plan.ExScan, send, recv, f, -1))
 }
 
 // StartReduceScatterFunc begins a ReduceScatterFunc; see Request.
 func StartReduceScatterFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) (Request, error) {
-	return c.begun(reduceScatterFunc(c, send, recv, f))
+	return c.begun(funcArgs(new(comm.Args), c, plan.ReduceScatter, send, recv, f, -1))
 }

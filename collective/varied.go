@@ -30,7 +30,7 @@ func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, coun
 // length, the call fails with ErrMismatch. In place, send of root is its own part of recv. After an error the contents
 // of recv are undefined, and of send where it shares memory with recv.
 func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, len(send))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts)
 	return c.inner().Run(ctx, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
@@ -39,7 +39,7 @@ func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []in
 // call fails with ErrMismatch. In place, recv of root is its own part of send. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
 func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, len(recv))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts)
 	return c.inner().Run(ctx, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
@@ -48,11 +48,11 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 // differs, the call fails with ErrMismatch on the receiver; on other ranks the next call may fail instead. send and
 // recv do not overlap. After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
-	return c.inner().Run(ctx, allToAllV(c, send, sendCounts, recv, recvCounts))
+	return c.inner().Run(ctx, allToAllV(new(comm.Args), c, send, sendCounts, recv, recvCounts))
 }
 
-func allToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) *comm.Args {
-	return comm.AllToAllV(c.inner(), dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
+func allToAllV[T Number](a *comm.Args, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) *comm.Args {
+	return a.SetAllToAllV(c.inner(), dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
 }
 
 // StartAllGatherV begins an AllGatherV; see Request. counts may be reused when it returns.
@@ -68,19 +68,19 @@ func StartReduceScatterV[T Number](c *Comm, send, recv []T, counts []int, op Op)
 
 // StartGatherV begins a GatherV; see StartAllGatherV.
 func StartGatherV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, len(send))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts)
 	return c.begun(argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // StartScatterV begins a ScatterV; see StartAllGatherV.
 func StartScatterV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, len(recv))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts)
 	return c.begun(argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
 // StartAllToAllV begins an AllToAllV; see StartAllGatherV.
 func StartAllToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) (Request, error) {
-	return c.begun(allToAllV(c, send, sendCounts, recv, recvCounts))
+	return c.begun(allToAllV(new(comm.Args), c, send, sendCounts, recv, recvCounts))
 }
 
 // AllGatherVInit prepares an AllGatherV.
@@ -97,17 +97,17 @@ func ReduceScatterVInit[T Number](c *Comm, send, recv []T, counts []int, op Op) 
 
 // GatherVInit prepares a GatherV.
 func GatherVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, len(send))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts)
 	return persistent(c, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // ScatterVInit prepares a ScatterV.
 func ScatterVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, len(recv))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts)
 	return persistent(c, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
 // AllToAllVInit prepares an AllToAllV.
 func AllToAllVInit[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) (*Persistent, error) {
-	return persistent(c, allToAllV(c, send, sendCounts, recv, recvCounts))
+	return persistent(c, allToAllV(new(comm.Args), c, send, sendCounts, recv, recvCounts))
 }

@@ -247,7 +247,7 @@ func TestRootedMismatch(t *testing.T) {
 // sums of the counts are equal, and if one rank calls the function without V.
 func TestVariedMismatch(t *testing.T) {
 	want := map[string]string{ // part of the error's text on all ranks
-		"counts": "AllGatherV #1 (180 float32) with different counts",
+		"counts": "AllGatherV #1 (180 float32) with different counts than rank ",
 		"kind":   "AllGatherV #1 (180 float32)",
 		"parts":  "rank 1 sends 3 elements to rank 2, which receives 4 from it",
 		"pair":   "rank 0 sends 5 elements to rank 2, which receives 0 from it",

@@ -116,58 +116,54 @@ func testLendOwn(t *testing.T, open opener) {
 	}
 }
 
-// testHold fills a link, and has its slots held in every number: up to half of them come back late, all of them when
-// the link is found empty.
+// testHold fills a link with small payloads, and has every number of them released: few come back late. Whatever comes
+// back late, there is room for as many larger payloads as the link has slots.
 func testHold(t *testing.T, open opener) {
 	const slots, slotBytes = 8, 256
-	for unread := range slots {
+	for read := 0; ; read++ {
 		_, s, end := pair(t, open, slots, slotBytes)
 		r, is := end.(transport.LentReceiver)
 		if !is {
 			return // a transport that does not claim it
 		}
-		for i := range slots {
-			reserve(t, s, 8)
-			h := header(i)
-			s.Commit(&h)
-		}
-		var h call.Header
-		for i := range slots - unread {
-			if _, ok, err := r.TryPeek(&h); !ok || err != nil || h != header(i) {
-				t.Fatalf("payload %d: %v, %v, %+v", i, ok, err, h)
-			}
-			r.Hold()
-		}
-		free := func() (n int) {
+		sent, received := 0, 0
+		fill := func(size int) (n int) {
 			for ; ; n++ {
-				if _, ok, err := s.TryReserve(0); err != nil || !ok {
+				b, ok, err := s.TryReserve(size)
+				if err != nil || !ok {
 					return n
 				}
-				h := header(slots + n)
+				fillWith(sent)(b)
+				h := header(sent)
 				s.Commit(&h)
+				sent++
 			}
 		}
-		first := free()
-		if read := slots - unread; first > read || read-first >= slots/2 {
-			t.Errorf("%d of %d slots are free, %d were read", first, slots, read)
-		}
-		for i := slots - unread; i < slots+first; i++ {
-			if _, ok, err := r.TryPeek(&h); !ok || err != nil || h != header(i) {
-				t.Fatalf("payload %d: %v, %v, %+v", i, ok, err, h)
+		take := func(n, size int) {
+			t.Helper()
+			for range n {
+				receive(t, r, received, size)
+				received++
 			}
-			r.Hold()
 		}
-		if _, ok, err := r.TryPeek(&h); ok || err != nil {
-			t.Fatalf("a payload that was not sent: %v, %v", ok, err)
+		all := fill(8)
+		if read > all {
+			return
 		}
-		if n := free(); n != slots {
-			t.Errorf("%d slots are free of an empty link of %d", n, slots)
+		take(read, 8)
+		if room := fill(8); room > read || read-room >= slots/2 {
+			t.Errorf("room for %d after %d of %d small payloads were read", room, read, all)
 		}
+		take(sent-received, 8)
+		if n := fill(slotBytes); n != slots {
+			t.Errorf("room for %d large payloads in an empty link of %d slots, %d small ones before", n, slots, received)
+		}
+		take(slots, slotBytes)
 	}
 }
 
-// testHoldLent holds the slot of a payload that was lent from memory of Alloc: it comes back at once, as its sender
-// waits for that.
+// testHoldLent releases a small payload and then one that was lent from memory of Alloc: that comes back at once, as
+// its sender waits for it.
 func testHoldLent(t *testing.T, open opener) {
 	l := testutil.Pair(8, 256)
 	l.HeapBytes = 4 << 20
@@ -182,8 +178,10 @@ func testHoldLent(t *testing.T, open opener) {
 		return // likewise
 	}
 	fillWith(3)(block)
+	send(t, s, 0, 8)
+	receive(t, r, 0, 8)
 	reserve(t, s, 0)
-	h := header(0)
+	h := header(1)
 	s.Lend(&h, block, false)
 	all[0].Fence()
 	s.Wake()
@@ -192,8 +190,8 @@ func testHoldLent(t *testing.T, open opener) {
 	if !ok || err != nil || !bytes.Equal(b, block) {
 		t.Fatalf("a lent payload: %d bytes, %v, %v", len(b), ok, err)
 	}
-	if r.Hold(); !s.Returned() {
-		t.Error("a lent payload whose slot is held has not come back")
+	if r.Release(); !s.Returned() {
+		t.Error("a lent payload that was released has not come back")
 	}
 }
 

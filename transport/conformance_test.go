@@ -181,8 +181,8 @@ func nothing(t *testing.T, r transport.Receiver) {
 
 // header makes a header whose every field depends on i.
 func header(i int) call.Header {
-	return call.Header{Seq: uint64(i)*0x1_0000_0001 + 1, Count: uint64(i) << 33, Kind: uint8(i), Op: uint8(i >> 3),
-		DType: uint8(i >> 5), Root: int32(i%7 - 1)}
+	return call.Header{Seq: uint64(i)*0x1_0000_0001 + 1, Count: uint64(i) << 33,
+		What: call.What(uint8(i), uint8(i>>3), uint8(i>>5), 0, int32(i%7-1))}
 }
 
 // fillWith fills a window with bytes that depend on i; checkFilled reports

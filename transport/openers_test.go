@@ -42,6 +42,10 @@ func TestConformance(t *testing.T) {
 		{"tcp at need, encrypted", overTCP(apart, true, true), append(unjoined, "no allocation")},
 		{"tcp, two hosts in turn", overTCP(inTurn, false, false), []string{"memory of the others"}},
 		{"tcp, the first rank by itself", overTCP(firstApart, false, false), []string{"memory of the others"}},
+		{"child of tcp", asChild(overTCP(apart, false, false), 1), []string{"memory of the others"}},
+		{"child of tcp at need", asChild(overTCP(apart, false, true), 1), unjoined},
+		{"child of a child, two hosts in turn", asChild(asChild(overTCP(inTurn, false, false), 1), 2),
+			[]string{"memory of the others"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { conform(t, c.open, c.except...) })
 	}

@@ -84,7 +84,8 @@ type Receiver interface {
 	// own memory is copied to the slot first; of one that is longer than a slot only the header is returned.
 	TryPeek(h *call.Header) ([]byte, bool, error)
 
-	// Release gives the slot back to the sender and wakes it if it sleeps.
+	// Release gives the slot back to the sender and wakes it if it sleeps. A slot whose payload has at most MaxInline
+	// bytes may be given back later, with others that are up to half of all.
 	// Precondition: TryPeek returned true.
 	Release()
 
@@ -124,10 +125,6 @@ type LentReceiver interface {
 	// returns the payload, or until CancelReceive. The into of the first call is the one that is filled and returned,
 	// whatever the later calls have. A payload that has begun to arrive must not be released.
 	TryPeekInto(h *call.Header, into []byte) ([]byte, bool, error)
-
-	// Hold is Release, but the slot may be given back later with others, which are up to half of all: when TryPeek finds
-	// none to read, at the latest. A payload that does not lie in a slot of the link is released at once.
-	Hold()
 
 	// TryRead copies len(into) bytes of the oldest unread payload, from byte at on, to into.
 	TryRead(into []byte, at int) (bool, error)

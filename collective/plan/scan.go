@@ -15,8 +15,8 @@ const (
 // NewScan builds a Scan or an ExScan, in which all sums are made in the order of the ranks. One track does it on each
 // rank.
 //
-// In an ExScan every rank first gives its input to the next one, which continues with it: apart from that it is a Scan
-// of all ranks but the first.
+// In an ExScan in rounds every rank first gives its input to the next one, which continues with it: apart from that it
+// is a Scan of all ranks but the first.
 func NewScan(kind Kind, size int, way Way) (*Plan, error) {
 	name := fmt.Sprintf("scan %s", [...]string{"at once", "in rounds", "in a row"}[way])
 	p, err := newPlan(name, kind, size, -1, Kind.Scans)
@@ -35,8 +35,11 @@ func NewScan(kind Kind, size int, way Way) (*Plan, error) {
 
 // scanSteps returns the steps of rank r.
 func scanSteps(kind Kind, size, r int, way Way) (steps []Step) {
+	if kind == ExScan && way == InARow {
+		return exScanInARow(size, r)
+	}
 	sum, first := In, 0 // the buffer of the sum so far, and the first rank that adds
-	if kind == ExScan && way != AtOnce {
+	if kind == ExScan && way == InRounds {
 		if first = 1; r+1 < size {
 			steps = append(steps, sendStep(In, int32(r+1)))
 		}
@@ -83,4 +86,20 @@ func scanSteps(kind Kind, size, r int, way Way) (steps []Step) {
 		}
 	}
 	return inOut(steps, sum)
+}
+
+// exScanInARow returns the steps of rank r. It copies its input before the sum of the ranks before it arrives, as In
+// may be the memory of Out.
+func exScanInARow(size, r int) []Step {
+	before, behind := int32(r-1), int32(r+1)
+	switch {
+	case size == 1:
+		return nil
+	case r == 0:
+		return []Step{sendStep(In, behind)}
+	case r == size-1:
+		return []Step{recvStep(Out, before)}
+	}
+	return []Step{{Op: Copy, Src: In, Dst: Tmp, From: -1, To: -1}, recvStep(Out, before),
+		{Op: LocalReduce, Src: Out, Dst: Tmp, From: -1, To: -1}, sendStep(Tmp, behind)}
 }

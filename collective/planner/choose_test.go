@@ -48,7 +48,7 @@ func TestStopBy(t *testing.T) {
 	stops := 0
 	for ; ; stops++ {
 		left := stops
-		p.Prices.StopBy(func() bool {
+		p.StopBy(func() bool {
 			left--
 			return left < 0
 		})
@@ -163,6 +163,18 @@ func (p *Planner) isNoCheaper(t *testing.T, name string, free *Planner, kind pla
 			t.Errorf("%s: %v of %d bytes by %s takes %.5g us, the choice %s %.5g: %.3f", name, kind, bytes,
 				got.Chosen.Name(), got.PredictedUs, want.Chosen.Name(), want.PredictedUs,
 				want.PredictedUs/got.PredictedUs)
+		}
+	}
+}
+
+// TestChunksOfSharedCores: ranks that share cores cut messages into larger chunks, whether a rule or a price chooses.
+func TestChunksOfSharedCores(t *testing.T) {
+	for cores, want := range map[int]int{2: 16 << 10, 4: 8 << 10} {
+		p := plannerFor(t, topo.UniformGraph(4), Machine{Cores: cores}, Options{})
+		for _, kind := range []plan.Kind{plan.Broadcast, plan.Reduce} {
+			if got := p.Site.ChunkBytes(choose(t, p, kind, 0, 32<<10).Chosen, 32<<10); got != want {
+				t.Errorf("%v on %d cores: chunks of %d bytes, want %d", kind, cores, got, want)
+			}
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 type Decision struct {
 	TreeSets []TreeSet
 	Tables   []DecidedTable
+	Earlier  []DecidedTable // which that rank has taken over
+	Ranks    int            // of Earlier
 }
 
 // DecidedTable has the choices for a kind, by size.
@@ -22,11 +24,12 @@ type DecidedTable struct {
 	Choices []DecidedChoice
 }
 
-// DecidedChoice is the algorithm for messages below a size, in bytes, and their chunks.
+// DecidedChoice is the algorithm for messages from a size on and below another, in bytes, and their chunks.
 type DecidedChoice struct {
-	Below, Bytes int64 // Bytes is the size that it was priced for first
-	Algorithm    string
-	Chunks       plan.Chunks
+	From, Below int64
+	Bytes       int64 // the size that it was priced for first
+	Algorithm   string
+	Chunks      plan.Chunks
 }
 
 // Decide finds the trees of all kinds and roots that take time to find, and chooses for
@@ -36,6 +39,9 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 		return nil, err
 	}
 	d := &Decision{}
+	if e := p.finder.earlier; e != nil {
+		d.Earlier, d.Ranks = e.Tables, e.Ranks
+	}
 	for _, kind := range kinds {
 		list, err := p.tables[kind].all()
 		if err != nil && p.Site.ordered(kind) {
@@ -64,6 +70,9 @@ func (p *Planner) Follow(d *Decision) error {
 			return fmt.Errorf("trees %q: %w", f.Key, err)
 		}
 		p.finder.found.byKey[f.Key] = &f
+	}
+	if err := p.TakeOver(&Earlier{d.Ranks, d.Earlier}); err != nil {
+		return err
 	}
 	for _, t := range d.Tables {
 		err := fmt.Errorf("%d choices", len(t.Choices))

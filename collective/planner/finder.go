@@ -13,6 +13,8 @@ type finder struct {
 	prices *Prices
 	found  treeSets
 	known  map[collective]*candidateSet
+
+	earlier *Earlier // choices that are taken over; nil: none
 }
 
 // collective is a kind and a root.

@@ -44,6 +44,29 @@ func newPlanner(s *Site, err error) (*Planner, error) {
 	return p, nil
 }
 
+// Detach removes what callers have attached to plans, and the function of StopBy.
+func (p *Planner) Detach() {
+	p.StopBy(nil)
+	for _, t := range p.tables {
+		for _, r := range t.ranges {
+			for _, c := range r.plans {
+				if c != nil {
+					c.Attached = nil
+				}
+			}
+		}
+	}
+}
+
+// StopBy sets a function that is called often while plans are priced, nil for none. Once it returns true, a choice ends
+// with sim.ErrStopped.
+func (p *Planner) StopBy(stop func() bool) {
+	p.Prices.stop = stop
+	if m := p.Prices.made; m != nil {
+		m.Stop = stop
+	}
+}
+
 // Choose returns the plan of a call with a message of the given number of bytes, of all parts together where the kind
 // has parts. A root below 0 means none, or 0.
 func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error) {
@@ -179,7 +202,7 @@ func (p *Planner) Supports(kind plan.Kind, root int) error {
 		}
 	}
 	return reasonf("%s has no plan for %v here; there are %s",
-		strings.Join(requested, ", "), kind, strings.Join(p.CandidateNames(kind), ", "))
+		strings.Join(requested, ", "), kind, strings.Join(namesOf(set.list, (*Candidate).Name), ", "))
 }
 
 // LargeTrees returns the trees over all ranks on which large sparse messages travel, with

@@ -32,7 +32,6 @@ type table struct {
 // Range is the choice for messages from a size on and below another. It is for all roots: the prices are those of root
 // 0.
 type Range struct {
-	From int64 // bytes
 	DecidedChoice
 	plans []*ChosenPlan // by root
 }
@@ -73,6 +72,12 @@ func (t *table) rangeOf(bytes int64) (*Range, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", t.kind, err)
 	}
+	if at > 0 { // none has the sizes of another
+		e.From = max(e.From, t.ranges[at-1].Below)
+	}
+	if at < len(t.ranges) {
+		e.Below = min(e.Below, t.ranges[at].From)
+	}
 	t.ranges = slices.Insert(t.ranges, at, e)
 	return e, nil
 }
@@ -100,6 +105,9 @@ func (t *table) find(bytes int64) (*Range, error) {
 	if e, _ := t.byRule(set, bytes); e != nil {
 		return e, nil
 	}
+	if e := t.takenOver(set, bytes); e != nil {
+		return e, nil
+	}
 	next := sort.Search(len(t.sizes), func(i int) bool { return t.sizes[i] > bytes })
 	next = max(next, 1) // the first is for smaller messages, too
 	low, err := t.pricedAt(set, t.sizes[next-1])
@@ -122,14 +130,15 @@ func (t *table) find(bytes int64) (*Range, error) {
 		if near || set.same(&e.DecidedChoice, &high) {
 			return e, nil
 		}
-		middle := DecidedChoice{math.MaxInt64, between, high.Algorithm, high.Chunks}
+		middle := DecidedChoice{between, math.MaxInt64, between, high.Algorithm, high.Chunks}
 		if e.Algorithm != high.Algorithm || e.Chunks != high.Chunks {
 			middle, err = t.pricedAt(set, between)
+			middle.From = between
 		}
 		if bytes < between {
 			high = middle
 		} else {
-			e.From, e.DecidedChoice = between, middle
+			e.DecidedChoice = middle
 		}
 	}
 	return nil, err
@@ -150,11 +159,15 @@ func (t *table) pricedAt(set *candidateSet, bytes int64) (DecidedChoice, error) 
 // byRule returns the choice for a size for which no price counts, and the rule
 // that decides; "" is none.
 func (t *table) byRule(set *candidateSet, bytes int64) (*Range, string) {
+	s, first, last := t.finder.site, set.list[0], set.list[len(set.list)-1]
 	always := func(c *Candidate) *Range {
-		return &Range{DecidedChoice: DecidedChoice{Below: math.MaxInt64, Bytes: minPriced, Algorithm: c.Name()}}
+		e := &Range{DecidedChoice: DecidedChoice{Below: math.MaxInt64, Bytes: minPriced, Algorithm: c.Name()}}
+		if x := t.finder.prices.chunkings; len(x) == 1 {
+			e.Chunks = x[0]
+		}
+		return e
 	}
 	const only, sideBySide = "only this one is offered here", "parts of several chunks go side by side"
-	s, first, last := t.finder.site, set.list[0], set.list[len(set.list)-1]
 	star := slices.IndexFunc(set.list, func(c *Candidate) bool { return c.Algorithm == "star" })
 	switch {
 	case s.graph.Ranks == 1 || first == last &&
@@ -189,6 +202,9 @@ func (t *table) by(bytes int64) string {
 	}
 	if _, rule := t.byRule(set, bytes); rule != "" {
 		return "rule (" + rule + ")"
+	}
+	if t.takenOver(set, bytes) != nil {
+		return fmt.Sprintf("price for the %d ranks of an earlier epoch", t.finder.earlier.Ranks)
 	}
 	if bytes >= longPriced {
 		near := 100 * t.finder.prices.nearly()
@@ -241,7 +257,8 @@ func (t *table) follow(choices []DecidedChoice) error {
 		if c.Below <= before || c.Bytes < 0 || c.Bytes > c.Below {
 			return fmt.Errorf("sizes below %d after those below %d", c.Below, before)
 		}
-		ranges = append(ranges, &Range{From: max(before, 0), DecidedChoice: c})
+		c.From = max(before, 0)
+		ranges = append(ranges, &Range{DecidedChoice: c})
 		before = c.Below
 		if err := c.Chunks.Check(); err != nil {
 			return err

@@ -19,8 +19,8 @@
 //
 // Where ranks of a host share memory (InPlace), the sender writes a window which the receiver reads: both take the
 // bytes over the link's rate, which a stream through the link reached with both at work. Neighboring Sends of the same
-// bytes to several ranks (plan.Kind.SendsAgain) are one write: the first takes the time of it, the others none, and
-// every receiver that of its own reading. Ports count all of them. Steps that add to the value that the step before
+// bytes to several ranks (plan.Kind.SendsAgain) are one write: the first takes the time of it, the others AgainUs,
+// and every receiver that of its own reading. Ports count all of them. Steps that add to the value that the step before
 // stored are one pass with it, as package engine makes them: they take the time of their bytes, but StepUs only once.
 //
 // Where a host enqueues the steps of a device (CallUs), it does so chunk by chunk without waiting for any, and no step

@@ -14,6 +14,7 @@ type Machine struct {
 
 	// A step.
 	StepUs    float64 // without its bytes
+	AgainUs   float64 // in place of StepUs, of one that sends what is in a window to one more rank
 	CallUs    float64 // of the host for a call of the driver: three per batch of steps, or two; 0: steps are not enqueued
 	ReduceGBs float64 // bytes of result of a step that reduces; 0: at no cost
 	CopyGBs   float64 // bytes of a step that stores without reducing; 0: at no cost

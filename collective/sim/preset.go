@@ -14,7 +14,7 @@ func Executor(slots, slotBytes, cores int) Machine {
 	}
 	return Machine{
 		Slots: slots, SlotBytes: slotBytes, MinChunk: 8 << 10,
-		StepUs: 0.15, Cores: cores, SwitchUs: switchUs, Inline: true, InPlace: true,
+		StepUs: 0.15, AgainUs: 0.06, Cores: cores, SwitchUs: switchUs, Inline: true, InPlace: true,
 	}
 }
 

@@ -256,7 +256,7 @@ func (r *runner) start(t int32) {
 	enqueued := r.began[r.ops[s.op].rank+tr.rank] + float64(float64(s.chunk)*tr.enqueueUs) + st.enqueued
 	switch {
 	case st.again: // the window is there already
-		r.push(r.now, stepped, t)
+		r.push(r.now+r.m.AgainUs, stepped, t)
 	case r.inline(st):
 		r.push(r.now+us, sent, t)
 	default:

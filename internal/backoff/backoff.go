@@ -11,7 +11,7 @@ import (
 
 const (
 	spins  = 50 * time.Microsecond // time without a pause between two polls: the shortest work takes less
-	yields = 2 * time.Millisecond  // time from the beginning of the wait in which other goroutines run between two polls
+	yields = 2 * time.Millisecond  // time from the beginning of the wait in which others run between two polls
 	part   = 16                    // after that a sleep takes this part of the time waited
 )
 
@@ -31,10 +31,14 @@ func (w *Wait) Pause() {
 	case waited < spins:
 	case waited < yields:
 		runtime.Gosched()
+		Yield() // a rank that is waited for may share this core
 	default:
 		Nap(min(waited/part, w.Max))
 	}
 }
+
+// Yield lets another thread of the system run on this core, if one is ready.
+func Yield() { _, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // Nap leaves the core for d. time.Sleep takes a millisecond at least, as an idle runtime passes whole milliseconds to
 // the kernel. A signal may end it early.

@@ -13,9 +13,10 @@ type ID struct {
 	// those of two ranks in one direction, other messages have none.
 	Seq uint64
 
-	Count  uint64 // of elements: of one part where there are parts of equal length, else of all
+	Count  uint64 // of elements: of one part where there are parts of equal length, else of all; below 2^48
 	Root   int32  // -1 where the collective has no root
 	Tag    int32  // of a message
+	Parts  uint32 // a digest of the lengths of all parts, where they differ and all ranks know them
 	Number uint16 // below Numbers: of a persistent call, among those that are equal otherwise; a plain call is 0
 	Kind   Kind
 	Op     kernel.Op // 0 where there is none
@@ -27,12 +28,17 @@ type ID struct {
 	Device bool  // the call runs on devices: its chunks do not travel over the links of the host
 }
 
+// Methods with a pointer copy no ID: a copy right after a field was set stalls the processor.
+
 // CountsAtRoot reports whether only the root has the counts of all ranks. Count is then the length of one rank's part,
 // and differs between ranks.
-func (id ID) CountsAtRoot() bool { return id.Varied && (id.Kind == Gather || id.Kind == Scatter) }
+func (id *ID) CountsAtRoot() bool { return id.Varied && (id.Kind == Gather || id.Kind == Scatter) }
 
 // CountsByPair reports whether only the two ranks of a part have its length. The Count of a chunk is that of its part.
-func (id ID) CountsByPair() bool { return id.CountsAtRoot() || id.Varied && id.Kind == AllToAll }
+func (id *ID) CountsByPair() bool { return id.CountsAtRoot() || id.Varied && id.Kind == AllToAll }
+
+// countsEverywhere reports whether all ranks have the counts of all: the header has their digest in place of a root.
+func (id *ID) countsEverywhere() bool { return id.Varied && id.Root == -1 && !id.Kind.hasRoot() }
 
 // Bytes returns the length of Count elements.
 func (id ID) Bytes() uint64 { return id.Count * uint64(id.DType.Size()) }
@@ -105,7 +111,8 @@ const (
 	varied    = 0x20 // in Kind
 	function  = 99   // the Op of a call with a function of the caller's
 	scaledSum = 100  // the Op of a call that is Scaled; an Op above it is the Kind of a call that begins with an AllGather
-	numberAt  = 16   // where in Root the number begins
+	numberAt  = 16   // where in Root the number begins; below it, in place of no root, the inverse of half of Parts
+	partsAt   = 48   // where in Count the other half of Parts begins
 )
 
 // Numbers is the number of values of ID.Number.
@@ -117,10 +124,9 @@ func (id ID) Header() (h Header) {
 	return h
 }
 
-// Encode sets h to the Header of id, field by field: a copy of a whole ID or Header right after its fields were set
-// stalls the processor.
+// Encode sets h to the Header of id.
 func (id *ID) Encode(h *Header) {
-	kind, op, root := uint8(id.Kind), uint8(id.Op), id.Root
+	kind, op, root, count := uint8(id.Kind), uint8(id.Op), id.Root, id.Count
 	if id.Kind == Message {
 		root = id.Tag
 		if id.Device {
@@ -141,39 +147,47 @@ func (id *ID) Encode(h *Header) {
 		if id.Device {
 			kind |= device
 		}
+		if id.countsEverywhere() {
+			root ^= int32(id.Parts & (1<<numberAt - 1))
+			count = count&(1<<partsAt-1) | uint64(id.Parts>>numberAt)<<partsAt
+		}
 		if id.Number > 0 {
 			root = int32(id.Number)<<numberAt | root&(1<<numberAt-1)
 		}
 	}
-	h.Seq, h.Count, h.Root = id.Seq, id.Count, root
-	h.Kind, h.Op, h.DType, h.Chain = kind, op, uint8(id.DType), id.Chain
+	h.Seq, h.Count, h.What = id.Seq, count, What(kind, op, uint8(id.DType), id.Chain, root)
 }
 
 // ID decodes h: the Header of the result is h, whatever h contains.
 func (h Header) ID() ID {
-	id := ID{Seq: h.Seq, Count: h.Count, Root: h.Root, Kind: Kind(h.Kind), Op: kernel.Op(h.Op),
-		DType: kernel.DType(h.DType), Chain: h.Chain}
+	kind, op, root := uint8(h.What), uint8(h.What>>8), h.Root()
+	id := ID{Seq: h.Seq, Count: h.Count, Root: root, Kind: Kind(kind), Op: kernel.Op(op),
+		DType: kernel.DType(h.What >> 16), Chain: uint8(h.What >> chainAt)}
 	if id.Kind == Message {
-		id.Root, id.Tag = 0, h.Root
-		if id.Device = h.Op == device; id.Device {
+		id.Root, id.Tag = 0, root
+		if id.Device = op == device; id.Device {
 			id.Op = 0
 		}
 		return id
 	}
-	id.Kind, id.Varied, id.Device = Kind(h.Kind&^(varied|device)), h.Kind&varied != 0, h.Kind&device != 0
-	switch k := Kind(h.Op); {
+	id.Kind, id.Varied, id.Device = Kind(kind&^(varied|device)), kind&varied != 0, kind&device != 0
+	switch k := Kind(op); {
 	case id.Kind == AllGather && k >= Exchange && k <= AllReduceMaxLoc:
 		id.Kind, id.Op = k, 0
-	case h.Op == function:
+	case op == function:
 		id.Func, id.Op = true, 0
-	case h.Op == scaledSum:
+	case op == scaledSum:
 		id.Scaled, id.Op = true, kernel.Sum
 	}
-	if n := h.Root >> numberAt; n > 0 {
-		id.Number, id.Root = uint16(n), h.Root&(1<<numberAt-1)
-		if id.Root == 1<<numberAt-1 && !id.Kind.hasRoot() {
-			id.Root = -1
-		}
+	n, low := root>>numberAt, root&(1<<numberAt-1)
+	if n > 0 {
+		id.Number, id.Root = uint16(n), low
+	}
+	if rootless := !id.Kind.hasRoot(); rootless && id.Varied && (n > 0 || n == -1) {
+		id.Root, id.Parts = -1, uint32(low)^(1<<numberAt-1)|uint32(h.Count>>partsAt)<<numberAt
+		id.Count &= 1<<partsAt - 1
+	} else if rootless && n > 0 && low == 1<<numberAt-1 {
+		id.Root = -1
 	}
 	return id
 }

@@ -95,8 +95,26 @@ func TestNumbered(t *testing.T) {
 		}
 		for n := range Numbers {
 			id.Number = uint16(n)
-			if h := id.Header(); h.ID() != id || n == 0 && h.Root != root || root >= 0 && uint16(h.Root) != uint16(root) {
-				t.Fatalf("root %d, number %d: root %x in the header, which is decoded as %+v", root, n, h.Root, h.ID())
+			h := id.Header()
+			got := h.Root()
+			if h.ID() != id || n == 0 && got != root || root >= 0 && uint16(got) != uint16(root) {
+				t.Fatalf("root %d, number %d: root %x in the header, which is decoded as %+v", root, n, got, h.ID())
+			}
+		}
+	}
+}
+
+// TestPartsInHeader: a header has the digest of parts beside any number and any count that memory can hold.
+func TestPartsInHeader(t *testing.T) {
+	for _, kind := range []Kind{AllGather, ReduceScatter} {
+		for _, parts := range []uint32{0, 1, 1<<16 - 1, 1 << 16, 1<<31 + 5, 1<<32 - 1} {
+			for _, count := range []uint64{0, 7, 1<<48 - 1} {
+				for _, number := range []uint16{0, 1, Numbers - 1} {
+					id := ID{Kind: kind, Varied: true, Root: -1, Parts: parts, Count: count, Number: number}
+					if h := id.Header(); h.ID() != id {
+						t.Errorf("%+v has the header %x, which is decoded as %+v", id, h.Words(), h.ID())
+					}
+				}
 			}
 		}
 	}

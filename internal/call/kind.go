@@ -53,5 +53,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("unknown call %d", uint8(k))
 }
 
+// OneWay reports whether some ranks of a call of kind k only send and others only receive.
+func (k Kind) OneWay() bool { return k.hasRoot() || k == Scan || k == ExScan }
+
 // hasRoot reports whether calls of kind k have a root.
 func (k Kind) hasRoot() bool { return k == Reduce || k == Broadcast || k == Gather || k == Scatter }

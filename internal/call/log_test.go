@@ -10,7 +10,7 @@ func TestLog(t *testing.T) {
 	}
 	const last = 3 * Logged
 	for seq := uint64(1); seq <= last; seq++ {
-		l.Put(&Header{Seq: seq, Kind: uint8(Barrier)})
+		l.Put(&Header{Seq: seq, What: What(uint8(Barrier), 0, 0, 0, 0)})
 	}
 	for seq := uint64(0); seq <= last+Logged; seq++ {
 		want := seq > last-Logged && seq <= last

@@ -20,12 +20,11 @@ func (l SharedLog) words(seq uint64) []atomic.Uint64 {
 
 // Put records a call. It has no Chain: ranks compare those of the calls that they publish.
 func (l SharedLog) Put(id ID) {
-	h := id.Header().Words()
-	w := l.words(id.Seq)
+	h, w := id.Header(), l.words(id.Seq)
 	w[0].Store(0)
-	w[1].Store(h[1])
-	w[2].Store(h[2] & (1<<32 - 1))
-	w[3].Store(h[2] >> 32)
+	w[1].Store(h.Count)
+	w[2].Store(h.What & (1<<32 - 1))
+	w[3].Store(h.What >> 32)
 	w[4].Store(id.Seq)
 	w[0].Store(id.Seq)
 }

@@ -1,6 +1,10 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/internal/cpu"
+)
 
 // streamBytes is the size of the smallest copy that is worth a foreign call.
 const streamBytes = 4096
@@ -19,9 +23,12 @@ func Copy(dst, src []byte, stream bool) {
 	if len(src) != len(dst) {
 		panic(fmt.Sprintf("kernel: copy of %d bytes into %d", len(src), len(dst)))
 	}
+	if len(dst) == 0 || &dst[0] == &src[0] {
+		return
+	}
 	if stream && best != levelGo && len(dst) >= streamBytes {
 		streamNative(best, dst, src)
 		return
 	}
-	copy(dst, src)
+	cpu.Copy(dst, src)
 }

@@ -43,10 +43,15 @@ type Work struct {
 	Scale  bool    // the input of a rank is multiplied by Factor before anything else
 	Factor [8]byte // one element, in its first bytes
 
-	// Func, unless nil, is in place of Op: it combines elements of Elem bytes each, of lower ranks in into and of higher
-	// ones in from, and stores the result in into. DType is 0.
-	Func func(into, from []byte)
+	// Func, unless nil, is in place of Op, for elements of Elem bytes each. DType is 0.
+	Func Func
 	Elem int
+}
+
+// Func is an operation of the caller. An interface holds a function without memory of its own.
+type Func interface {
+	// Combine combines elements of lower ranks in into with those of higher ones in from, and stores the result in into.
+	Combine(into, from []byte)
 }
 
 // Size returns the size of an element in bytes.

@@ -27,6 +27,7 @@ type AcceptorConfig struct {
 	// concurrently, and may be nil.
 	Refused func(from net.Addr, err error)
 
+	Log    *slog.Logger  // gets the first failure of a listener, with attributes that identify it; nil: none does
 	Wait   time.Duration // limit of one authentication
 	Places int           // limit of concurrent authentications, at least 1
 }
@@ -95,6 +96,10 @@ func (a *Acceptor) serve(ln net.Listener) {
 			}
 			// Most likely out of descriptors: close a connection.
 			a.mu.Lock()
+			if a.failed == nil && a.cfg.Log != nil { // the other ranks see only that a connection has ended
+				a.cfg.Log.Warn("treerun: could not accept a connection; later failures are not reported", "error", err,
+					"hint", "ulimit -n")
+			}
 			a.failed = fmt.Errorf("this rank could not accept a connection: %w (hint: ulimit -n)", err)
 			a.dropOne()
 			a.mu.Unlock()

@@ -212,7 +212,8 @@ func (m *Mesh) receive() {
 	}
 	m.refusals.Log = m.cfg.Log.With("rank", m.cfg.Rank)
 	m.acceptor = OpenAcceptor(AcceptorConfig{
-		Prove: m.prove, Refused: m.refusals.Refused, Wait: proveTimeout, Places: extraPlaces + m.cfg.Size,
+		Prove: m.prove, Refused: m.refusals.Refused, Log: m.refusals.Log, Wait: proveTimeout,
+		Places: extraPlaces + m.cfg.Size,
 	}, m.listeners...)
 }
 

@@ -121,13 +121,17 @@ func ReadFrame(r io.Reader, sizes FrameSizes) (kind byte, body []byte, err error
 
 // ReadBody reads n bytes. Memory is allocated as the data arrives, at first at most 512 KiB.
 func ReadBody(r io.Reader, n int) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(min(n, 512<<10) + bytes.MinRead)
-	_, err := io.CopyN(&b, r, int64(n))
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
+	b := []byte{}
+	for len(b) < n {
+		at := len(b)
+		b = append(b, make([]byte, min(n-at, max(at, 512<<10)))...)
+		if _, err := io.ReadFull(r, b[at:]); err == io.EOF {
+			return nil, io.ErrUnexpectedEOF
+		} else if err != nil {
+			return nil, err
+		}
 	}
-	return b.Bytes(), err
+	return b, nil
 }
 
 // Printable returns the printable form of text that came from outside, in one line and from at most limit bytes.

@@ -25,6 +25,7 @@ import (
 // concurrently.
 type Job struct {
 	Rank, Size int
+	Origins    []int             // by rank: the number that it has in all epochs; nil: no other epoch may follow
 	Every      time.Duration     // interval between two reports of one wait; 0 disables reports
 	Limit      time.Duration     // the stall timeout; 0 disables it
 	Log        func(text string) // receives the reports; if nil, they go to Report or to standard error
@@ -46,6 +47,11 @@ type Job struct {
 
 	// Failed reports a failure of a scope that no call but Close has returned. If Failed is nil, only Close reports it.
 	Failed func(error)
+
+	// News counts the news of lost ranks that the launcher has published in memory, and HandleNews handles those that are
+	// new. If News is nil, the launcher publishes none there.
+	News       *uint32
+	HandleNews func()
 
 	// HostOf returns the host of a rank. If HostOf is nil, all ranks are on one host.
 	HostOf func(rank int) int

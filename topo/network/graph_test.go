@@ -172,7 +172,7 @@ func TestEffort(t *testing.T) {
 // In a sample every host is in a pair, one pair at a time, and such hosts meet.
 func TestSample(t *testing.T) {
 	for hosts := range 20 {
-		seen, meets := make(map[int]bool), Meets(hosts, Quick)
+		seen, meets := make(map[int]bool), Meets(Sample(hosts))
 		for _, turn := range Sample(hosts) {
 			if len(turn.Flows) != 1 || turn.Number >= maxTurn || !meets(turn.Flows[0][0], turn.Flows[0][1]) {
 				t.Fatalf("%d hosts: %+v", hosts, turn)
@@ -189,7 +189,7 @@ func TestSample(t *testing.T) {
 // measured alone both ways, and every host once with all others.
 func TestTurns(t *testing.T) {
 	for hosts := range 30 {
-		meets := Meets(hosts, Quick)
+		meets := Meets(Turns(hosts, Quick))
 		single := make(map[[2]int]bool)
 		centers := make(map[[2]int]int) // by host and way
 		for i, turn := range Turns(hosts, Quick) {

@@ -72,21 +72,18 @@ func Turns(hosts int, e Effort) []Turn {
 	return turns
 }
 
-// Sample lists turns of single pairs, which nothing disturbs, such that every host is in one. They come before those of
-// Turns, where all hosts may be equal.
+// Sample lists turns of single pairs, which nothing disturbs, such that every host is in one. They are enough where all
+// hosts may be equal.
 func Sample(hosts int) (turns []Turn) {
 	if hosts < 3 {
 		return nil
 	}
-	first := maxTurn - 4*hosts
-	for _, pair := range append(Rounds(hosts)[0], Rounds(hosts)[1]...) {
-		if len(turns) >= 2*(hosts+hosts%2) {
-			break // every host had its turn; of an odd number one is in the second round
-		}
-		for _, flows := range [][][2]int{{pair}, turned([][2]int{pair})} {
-			for _, trips := range []bool{true, false} {
-				turns = append(turns, Turn{Number: first + len(turns), Trips: trips, Flows: flows})
-			}
+	for h := 0; h < hosts; h += 2 {
+		a := min(h, hosts-2) // of an odd number one host is in two
+		for _, t := range []Turn{{Trips: true, Flows: [][2]int{{a, a + 1}}}, {Flows: [][2]int{{a, a + 1}}},
+			{Flows: [][2]int{{a + 1, a}}}} {
+			t.Number = len(turns)
+			turns = append(turns, t)
 		}
 	}
 	return turns
@@ -149,20 +146,20 @@ func Rounds(n int) [][][2]int {
 	return rounds
 }
 
-// Meets returns a function that reports whether two hosts need a connection for Turns or for the barriers between them:
+// Meets returns a function that reports whether two hosts need a connection for turns or for the barriers between them:
 // it is symmetric.
-func Meets(hosts int, e Effort) func(a, b int) bool {
+func Meets(turns []Turn) func(a, b int) bool {
 	meet := make(map[[2]int]bool)
-	note := func(a, b int) { meet[[2]int{min(a, b), max(a, b)}] = true }
-	for _, t := range append(Sample(hosts), Turns(hosts, e)...) {
+	for _, t := range turns {
 		for _, f := range t.Flows {
-			note(f[0], f[1])
+			meet[[2]int{min(f[0], f[1]), max(f[0], f[1])}] = true
 		}
 	}
-	for step := 1; step < hosts; step <<= 1 {
-		for h := range hosts {
-			note(h, (h+step)%hosts)
-		}
+	return func(a, b int) bool {
+		a, b = min(a, b), max(a, b)
+		return a != b && (a == Above(b) || meet[[2]int{a, b}])
 	}
-	return func(a, b int) bool { return a != b && meet[[2]int{min(a, b), max(a, b)}] }
 }
+
+// Above returns the host above another one in the binary tree of the barriers, -1 for host 0.
+func Above(host int) int { return (host+1)/2 - 1 }

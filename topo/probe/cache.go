@@ -34,7 +34,7 @@ func UserCache() (Cache, error) {
 }
 
 // method counts the changes to how links are measured. A file of an earlier version is not found.
-const method = 8
+const method = 9
 
 // maxCached bounds a file, in bytes: that of a network is the largest.
 const maxCached = network.MaxBytes + 64<<20

@@ -53,7 +53,8 @@ func runHost(text string) error {
 	begin := time.Now()
 	f, err := Network(context.Background(), NetworkConfig{
 		Host: j.Host, Hosts: len(j.Addrs), Effort: j.Effort, Timeout: 10 * time.Second,
-		Conn: func(h int) net.Conn { return conns[h] }, Name: func(h int) string { return j.Addrs[h] },
+		Turns: network.Turns(len(j.Addrs), j.Effort),
+		Conn:  func(h int) net.Conn { return conns[h] }, Name: func(h int) string { return j.Addrs[h] },
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/transport"
 )
@@ -36,11 +37,11 @@ func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size, byte
 }
 
 const (
-	pingPongs   = 40      // of one latency measurement; the median counts
-	streamBytes = 1 << 20 // of one bandwidth measurement; the best counts
-	streams     = 4       // bandwidth measurements, time allowing
-	yields      = 64      // polls before a waiting rank sleeps
-	spins       = 2000    // polls before a measuring rank yields
+	pingPongs   = 40        // of one latency measurement; the median counts
+	streamBytes = 512 << 10 // of one bandwidth measurement; the best counts
+	streams     = 4         // bandwidth measurements, time allowing
+	yields      = 64        // polls before a waiting rank sleeps
+	spins       = 2000      // polls before a measuring rank yields
 )
 
 // measure measures the pair a < b, of which this rank is one, in about the given time, while the rank is tied to a
@@ -148,7 +149,7 @@ func (m *meter) send(peer int, b []byte) error {
 	if err != nil {
 		return err
 	}
-	copy(window, b)
+	kernel.Copy(window, b, false)
 	m.to[peer].Commit(&call.Header{})
 	return nil
 }

@@ -16,50 +16,40 @@ import (
 // each host takes part.
 type NetworkConfig struct {
 	Host, Hosts int
+	Turns       []network.Turn
 	Effort      network.Effort
 	Conn        func(host int) net.Conn // to every host that network.Meets; nothing else is under way on it
 	Name        func(host int) string   // for errors
 	Timeout     time.Duration           // without any news from a host
 
-	// Ample is the rate of a flow, in GB/s, from which nothing but the machine that all hosts run on limits it: the hosts
-	// are equal where a sample has it, and no more is measured. 0: they run on several machines.
+	// Ample is the rate of a flow, in GB/s, that a sample looks for: a slower flow is measured again, and the quickest
+	// counts. If that is slower, too, no more flows are measured. 0: this is no sample.
 	Ample float64
 }
 
 // Network measures the flows that this host receives from others, and the latency of small messages to those behind it.
-// One rank of every host calls it, at the same time and with the same effort; all their findings together are the
-// argument of network.Infer.
+// One rank of every host calls it, at the same time and with the same turns; all their findings together are the
+// argument of network.Infer. Between turns all wait for each other.
 //
-// Pairs of hosts take turns as in a tournament, one direction after the other,
-// then flows from and to every host at once; between turns all wait for each
-// other. A flow lasts a fixed time: some milliseconds that fill the pipe and
-// empty token buckets, which do not count, then the part that does. The receiver
-// grants bytes as they arrive, so that no more than some milliseconds of them
-// are under way on a slow link.
+// A flow lasts a fixed time: some milliseconds that fill the pipe and empty token buckets, which do not count, then the
+// part that does. The receiver grants bytes as they arrive, so that no more than some milliseconds of them are under
+// way on a slow link.
 //
 // After an error the caller closes the connections, which ends the others' calls; no part of the measurement is of use.
 func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) {
 	found := &network.Findings{}
-	turns := network.Turns(cfg.Hosts, cfg.Effort)
-	if len(turns) == 0 {
+	if len(cfg.Turns) == 0 {
 		return found, nil
 	}
 	h := &netHost{ctx: ctx, cfg: cfg, lines: make([]*line, cfg.Hosts), payload: payload()}
-	meets := network.Meets(cfg.Hosts, cfg.Effort)
+	meets := network.Meets(cfg.Turns)
 	for peer := range cfg.Hosts {
 		if meets(cfg.Host, peer) {
 			h.lines[peer] = newLine(cfg.Host, peer, cfg.Name(peer), cfg.Conn(peer))
 		}
 	}
 	defer context.AfterFunc(ctx, h.stop)()
-	err, ample := error(nil), int64(cfg.Ample*1e9)
-	if ample > 0 {
-		err = h.sample(ample, found)
-	}
-	if err == nil && (ample == 0 || h.known.Least < ample) {
-		err = h.turns(turns, found)
-	}
-	if err != nil {
+	if err := h.turns(found); err != nil {
 		h.stop()
 		return nil, errors.Join(ctx.Err(), err)
 	}
@@ -73,47 +63,37 @@ type netHost struct {
 	cfg     NetworkConfig
 	lines   []*line // by host; nil: no connection
 	payload []byte
-	flows   int                     // turns of flows
-	known   shared                  // by all hosts
-	fastest map[[2]int]network.Flow // of a sample, by source and destination; nil: this is none
+	flows   int    // turns of flows
+	known   shared // by all hosts
 }
 
-// sampleTries is the number of times a sample is measured where a flow is slower than only memory is, though not by
-// much: any other work of the machine's cores slows down some flows, and others the next time.
-const (
-	sampleTries = 3
-	slowerBy    = 8 // times: something does limit the flow
-)
+// sampleTries is the number of times a flow of a sample is measured where it is slower than only memory is: any other
+// work of the machine's cores slows down a flow, and not the next time.
+const sampleTries = 8
 
-// sample takes part in a sample. The fastest flow of each pair counts.
-func (h *netHost) sample(ample int64, found *network.Findings) error {
-	h.fastest = make(map[[2]int]network.Flow)
-	pass := &network.Findings{}
-	for try := 0; try < sampleTries && (try == 0 || h.known.Least < ample && slowerBy*h.known.Least > ample); try++ {
-		*pass, h.known.Least = network.Findings{}, 0
-		if err := h.turns(network.Sample(h.cfg.Hosts), pass); err != nil {
-			return err
-		}
-	}
-	found.Add(pass)
-	h.fastest = nil
-	return nil
-}
-
-// turns takes part in turns, and returns when all hosts have come to the end of them.
-func (h *netHost) turns(list []network.Turn, found *network.Findings) error {
-	h.flows = 0
-	for _, t := range list {
+// turns takes part in all turns, and returns when all hosts have come to their end. A sample ends with the first flow
+// that something limits.
+func (h *netHost) turns(found *network.Findings) error {
+	for _, t := range h.cfg.Turns {
 		if !t.Trips {
 			h.flows++
 		}
 	}
-	for _, t := range list {
-		if err := h.turn(t, found); err != nil {
-			return err
+	err, ample := h.barrier(0), int64(h.cfg.Ample*1e9)
+	for _, t := range h.cfg.Turns {
+		slow := true
+		for try := 0; err == nil && slow && try < sampleTries; try++ {
+			h.known.Least = 0
+			if err = h.turn(t, found); err == nil {
+				err = h.barrier(t.Number + 1)
+			}
+			slow = !t.Trips && h.known.Least < ample
+		}
+		if slow {
+			break
 		}
 	}
-	return h.barrier(len(list))
+	return err
 }
 
 // stop ends all waits for connections. A closed one does not wait either.
@@ -138,35 +118,52 @@ func (h *netHost) allow(d time.Duration) error {
 	return h.ctx.Err()
 }
 
-// barrier returns when all hosts have come to a turn, and known is then the combined knowledge of all of them. It takes
-// ceil(log2 hosts) rounds, after which every host has received, by way of others, the knowledge of every host.
+// barrier returns when all hosts have come to a turn, and known is then the combined knowledge of all of them. Host 0
+// combines it, through a tree.
 func (h *netHost) barrier(turn int) error {
 	if err := h.allow(h.cfg.Timeout); err != nil {
 		return err
 	}
-	for step := 1; step < h.cfg.Hosts; step <<= 1 {
-		to, from := h.lines[(h.cfg.Host+step)%h.cfg.Hosts], h.lines[(h.cfg.Host-step+h.cfg.Hosts)%h.cfg.Hosts]
-		if err := to.sendSync(turn, h.known); err != nil {
+	self := h.cfg.Host
+	below := h.lines[min(2*self+1, len(h.lines)):min(2*self+3, len(h.lines))]
+	for _, l := range below {
+		if err := h.receiveKnown(l, turn); err != nil {
 			return err
 		}
-		other, err := from.receiveSync(turn)
-		if err != nil {
+	}
+	if self > 0 {
+		above := h.lines[network.Above(self)]
+		if err := above.sendSync(turn, h.known); err != nil {
 			return err
 		}
-		h.known.join(other)
+		if err := h.receiveKnown(above, turn); err != nil {
+			return err
+		}
+	}
+	for _, l := range below {
+		if err := l.sendSync(turn, h.known); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// turn takes part in a turn, when all hosts have come to it.
+// receiveKnown receives the knowledge of another host that comes to a turn.
+func (h *netHost) receiveKnown(l *line, turn int) error {
+	other, err := l.receiveSync(turn)
+	h.known.join(other)
+	return err
+}
+
+// turn takes part in a turn, to which all hosts have come.
 func (h *netHost) turn(t network.Turn, found *network.Findings) error {
-	if err := h.barrier(t.Number); err != nil {
-		return err
-	}
 	if t.Trips {
 		return h.trips(t, found)
 	}
 	p := paceOf(h.cfg.Effort, h.known, h.flows)
+	if h.cfg.Ample > 0 {
+		p = pace{h.known.Trip, sampleWarmUp, sampleTime / parts}
+	}
 	if err := h.allow(h.cfg.Timeout + p.total()); err != nil {
 		return err
 	}
@@ -196,14 +193,14 @@ func (h *netHost) turn(t network.Turn, found *network.Findings) error {
 	for i, w := range got {
 		if w != nil {
 			w.Turn, w.Src, w.Dst = t.Number, t.Flows[i][0], t.Flows[i][1]
-			if old, ok := h.fastest[t.Flows[i]]; ok && old.Middle() > w.Middle() {
-				*w = old
-			} else if h.fastest != nil {
-				h.fastest[t.Flows[i]] = *w
-			}
 			rate := int64(w.Middle() * 1e9)
 			h.known.join(shared{Rate: rate, Least: max(rate, 1)})
-			found.Flows = append(found.Flows, *w)
+			last := len(found.Flows) - 1
+			if again := h.cfg.Ample > 0 && last >= 0 && found.Flows[last].Turn == t.Number; !again {
+				found.Flows = append(found.Flows, *w)
+			} else if found.Flows[last].Middle() < w.Middle() {
+				found.Flows[last] = *w
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -246,6 +243,9 @@ const (
 	quickMost = 48e6                   // bytes of a flow
 	fullMost  = 4 * quickMost
 	minTime   = 0.35 // of all these times, however quick the network is
+
+	sampleWarmUp = 2 * time.Millisecond // of the flows of a sample
+	sampleTime   = 4 * time.Millisecond
 )
 
 // paceOf is the pace of the given number of turns between hosts with this knowledge of each other: the pipe must fill,

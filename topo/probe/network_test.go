@@ -73,7 +73,7 @@ func together(conns [][]net.Conn, body func(host int) (*network.Findings, error)
 
 func configOf(conns [][]net.Conn, host int) NetworkConfig {
 	return NetworkConfig{
-		Host: host, Hosts: len(conns), Timeout: time.Minute,
+		Host: host, Hosts: len(conns), Timeout: time.Minute, Turns: network.Turns(len(conns), network.Quick),
 		Conn: func(h int) net.Conn { return conns[host][h] },
 		Name: func(h int) string { return "box" + string(rune('a'+h)) },
 	}
@@ -128,35 +128,33 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// Hosts of one machine measure no more than a sample where that has ample rates, and all where it has not.
+// A sample has one flow per turn, the quickest, and ends with the first that is slower than all should be.
 func TestNetworkOfOneMachine(t *testing.T) {
 	const hosts = 5
+	sample := network.Sample(hosts)
 	for _, ample := range []float64{1e-9, 1e3} {
 		conns := meshOf(t, hosts)
 		found, errs := together(conns, func(h int) (*network.Findings, error) {
 			cfg := configOf(conns, h)
-			cfg.Ample = ample
+			cfg.Turns, cfg.Ample = sample, ample
 			return Network(t.Context(), cfg)
 		})
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
-		turns := make(map[int]bool)
-		for _, f := range found.Flows {
-			turns[f.Turn] = true
+		if n, err := network.Infer(make([]string, hosts), found); ample < 1 && (err != nil ||
+			len(n.Graph.Links) != hosts*(hosts-1)/2 || len(found.Flows) != 2*len(sample)/3) {
+			t.Errorf("from %g GB/s on: %d flows, %v", ample, len(found.Flows), err)
 		}
-		if n, err := network.Infer(make([]string, hosts), found); err != nil || len(n.Graph.Links) != hosts*(hosts-1)/2 {
-			t.Errorf("from %g GB/s on: %v", ample, err)
-		}
-		if all := len(turns) > len(network.Sample(hosts)); all != (ample > 1) {
-			t.Errorf("from %g GB/s on: flows in %d turns", ample, len(turns))
+		if ample > 1 && len(found.Flows) != 1 {
+			t.Errorf("from %g GB/s on: %d flows", ample, len(found.Flows))
 		}
 	}
 }
 
 // Off and one host send nothing.
 func TestNetworkOff(t *testing.T) {
-	for _, cfg := range []NetworkConfig{{Hosts: 3, Effort: network.Off}, {Hosts: 1}} {
+	for _, cfg := range []NetworkConfig{{Hosts: 3, Turns: network.Turns(3, network.Off)}, {Hosts: 1}} {
 		f, err := Network(t.Context(), cfg)
 		if err != nil || len(f.Flows)+len(f.Trips) > 0 {
 			t.Errorf("%+v: %v, %v", cfg, f, err)

@@ -142,6 +142,20 @@ func (s *Sampling) each(yield func(p [2]int, class int) bool) {
 
 // Fill returns the pairs of all classes, sorted, each with the medians of the measurements of its class.
 func (s *Sampling) Fill(measured []Pair) iter.Seq[Pair] {
+	medians := s.medians(measured)
+	return func(yield func(Pair) bool) {
+		for pair, class := range s.each {
+			p := medians[class]
+			p.A, p.B = pair[0], pair[1]
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// medians returns the medians of the measurements of every class.
+func (s *Sampling) medians(measured []Pair) []Pair {
 	latencies, rates := make([][]float64, len(s.sizes)), make([][]float64, len(s.sizes))
 	for _, p := range measured {
 		if p.A < 0 || p.A >= p.B || p.B >= len(s.kinds) {
@@ -154,13 +168,5 @@ func (s *Sampling) Fill(measured []Pair) iter.Seq[Pair] {
 	for class := range medians {
 		medians[class] = Pair{LatencyUs: numbers.Median(latencies[class]), GBytesPerSecond: numbers.Median(rates[class])}
 	}
-	return func(yield func(Pair) bool) {
-		for pair, class := range s.each {
-			p := medians[class]
-			p.A, p.B = pair[0], pair[1]
-			if !yield(p) {
-				return
-			}
-		}
-	}
+	return medians
 }

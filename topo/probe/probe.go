@@ -52,6 +52,45 @@ func (f *Findings) IsUniform() bool {
 	return false
 }
 
+// The limits of figures of shared memory that are possible: far beyond those of slow machines. Ranks that get no cores
+// at the same time, as other work has them, measure worse ones.
+const (
+	credibleRate    = 1.0 // GB/s, at least
+	credibleLatency = 100 // us, at most
+)
+
+// Credible reports whether the medians of every class of pairs are possible for shared memory, where ranks have that
+// many cores: one, on which they take turns, makes anything possible. Where they are not, other work of the machine was
+// measured rather than the links.
+func (f *Findings) Credible(cores int) bool {
+	s := NewSampling(f.Places)
+	for class, p := range s.medians(f.Pairs) {
+		possible := p.GBytesPerSecond >= credibleRate && p.LatencyUs <= credibleLatency
+		if cores > 1 && s.sizes[class] > 0 && !possible {
+			return false
+		}
+	}
+	return true
+}
+
+// Add adds measurements. Of two of the same pair the better figures count, as a disturbance makes them only worse.
+func (f *Findings) Add(pairs []Pair) {
+	for _, p := range pairs {
+		i := slices.IndexFunc(f.Pairs, func(q Pair) bool { return p.A == q.A && p.B == q.B })
+		if i < 0 {
+			f.Pairs = append(f.Pairs, p)
+			continue
+		}
+		f.Pairs[i] = better(f.Pairs[i], p)
+	}
+}
+
+// better returns the better figures of two measurements of a pair.
+func better(p, q Pair) Pair {
+	p.LatencyUs, p.GBytesPerSecond = min(p.LatencyUs, q.LatencyUs), max(p.GBytesPerSecond, q.GBytesPerSecond)
+	return p
+}
+
 // Slots and SlotBytes are the shape of the links that a probe runs over.
 const (
 	Slots     = 4
@@ -130,8 +169,7 @@ func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) er
 			continue
 		}
 		if before, ok := best[p[1]]; ok {
-			got.LatencyUs = min(got.LatencyUs, before.LatencyUs)
-			got.GBytesPerSecond = max(got.GBytesPerSecond, before.GBytesPerSecond)
+			got = better(got, before)
 		}
 		best[p[1]] = got
 	}

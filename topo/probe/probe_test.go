@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -243,5 +244,51 @@ func TestLending(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestCredible: rates and latencies that shared memory cannot have are those of a busy machine, and one class of pairs
+// suffices. A class has one where the median of its pairs is one. On one core all are possible.
+func TestCredible(t *testing.T) {
+	pair := func(a, b int, rate float64) Pair { return Pair{A: a, B: b, LatencyUs: 1, GBytesPerSecond: rate} }
+	one, two := make([]Place, 3), sockets(3) // of which the pairs are of one class, and of two
+	for _, c := range []struct {
+		name   string
+		places []Place
+		pairs  []Pair
+		want   bool
+	}{
+		{"usual", one, []Pair{pair(0, 1, 24), pair(0, 2, 20), pair(1, 2, 22)}, true},
+		{"under load", one, []Pair{pair(0, 1, 0.014), pair(0, 2, 0.02), pair(1, 2, 24)}, false},
+		{"one pair of three", one, []Pair{pair(0, 1, 0.014), pair(0, 2, 21), pair(1, 2, 24)}, true},
+		{"the least", one, []Pair{pair(0, 1, 1)}, true},
+		{"below it", one, []Pair{pair(0, 1, 0.999)}, false},
+		{"no number", one, []Pair{pair(0, 1, math.NaN())}, false},
+		{"none", one, nil, false},
+		{"one rank", one[:1], nil, true},
+		{"slow pings", one, []Pair{{A: 0, B: 1, LatencyUs: 1020, GBytesPerSecond: 9}}, false},
+		{"the longest", one, []Pair{{A: 0, B: 1, LatencyUs: 100, GBytesPerSecond: 9}}, true},
+		{"two classes", two, []Pair{pair(0, 1, 24), pair(0, 2, 9), pair(1, 2, 9)}, true},
+		{"one of two", two, []Pair{pair(0, 1, 24), pair(0, 2, 0.01), pair(1, 2, 0.02)}, false},
+		{"none of the other", two, []Pair{pair(0, 1, 24)}, false},
+	} {
+		f := &Findings{Places: c.places}
+		f.Add(c.pairs)
+		if got := f.Credible(2); got != c.want {
+			t.Errorf("%s: credible %v, want %v", c.name, got, c.want)
+		}
+		if !f.Credible(1) {
+			t.Errorf("%s: not credible on one core", c.name)
+		}
+	}
+}
+
+// TestAdd: of two measurements of a pair the better figures count.
+func TestAdd(t *testing.T) {
+	var f Findings
+	f.Add([]Pair{{0, 1, 2, 0.1}, {1, 2, 5, 8}})
+	f.Add([]Pair{{0, 1, 3, 9}, {0, 2, 1, 7}, {1, 2, 4, 0.2}})
+	if want := []Pair{{0, 1, 2, 9}, {1, 2, 4, 8}, {0, 2, 1, 7}}; !slices.Equal(f.Pairs, want) {
+		t.Errorf("%v, want %v", f.Pairs, want)
 	}
 }

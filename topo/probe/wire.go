@@ -81,7 +81,7 @@ type shared struct {
 	Trip time.Duration // the longest way to and fro that one of them has seen
 	Rate int64         // the quickest flow that one of them has seen, bytes a second
 
-	Least int64 // the slowest; 0: none
+	Least int64 // the slowest of a turn; 0: none
 }
 
 // syncMessage is the body of a frameSync.

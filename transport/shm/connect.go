@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"os"
 	"runtime"
 	"slices"
@@ -44,6 +45,7 @@ type report struct {
 // connecting is the state of one Connect.
 type connecting struct {
 	cfg     Config
+	mac     hash.Hash // of proofs, nil before the first
 	m       *segment.Map
 	fd      int        // of the segment, -1 when there is none
 	mem     []byte     // its mapping, nil before it is mapped
@@ -103,7 +105,11 @@ func (c *connecting) share(ctx context.Context, all []report, bell string) error
 	}
 	err := c.check(all)
 	if err == nil {
-		err = c.bells.setAddresses(&c.cfg.Layout, all)
+		names := make([]string, len(all))
+		for i := range all {
+			names[i] = all[i].Bell
+		}
+		err = c.bells.setAddresses(&c.cfg.Layout, names)
 	}
 	switch {
 	case err != nil:

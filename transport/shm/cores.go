@@ -49,7 +49,7 @@ func newCores(e *segment.Endpoint, l *transport.Layout, rank int) *cores {
 	return c
 }
 
-// coreEvery is the number of polls after which a rank looks at its core again, where that takes a system call.
+// coreEvery is the number of polls after which a rank looks at its core again, where that takes as long as a poll.
 const coreEvery = 16
 
 // apart reports whether no other rank runs on the core of this rank. It may move this rank.

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"runtime"
 	"sync"
@@ -15,7 +16,8 @@ import (
 // doorbells are the sockets on which the members of a set sleep: this rank's own, and the addresses of all. The names
 // are random. A process that finds one out can wake its owner in vain, and no more.
 type doorbells struct {
-	of []*osys.BellAddress // by rank; nil for ranks that are not members
+	names []string            // by rank, "" for ranks that are not members
+	of    []*osys.BellAddress // the addresses of these names
 
 	mu  sync.RWMutex // held for writing by close only
 	own *osys.Doorbell
@@ -24,23 +26,50 @@ type doorbells struct {
 // newDoorbells opens this rank's socket, and returns its name.
 func newDoorbells() (b *doorbells, name string, err error) {
 	name = "treerun-" + rand.Text()
+	b, err = openDoorbell(name)
+	return b, name, err
+}
+
+// openDoorbell opens this rank's socket under a name.
+func openDoorbell(name string) (*doorbells, error) {
 	own, err := osys.NewDoorbell(name)
 	if err != nil {
-		return nil, "", fmt.Errorf("doorbell: %w", err)
+		return nil, fmt.Errorf("doorbell: %w", err)
 	}
-	return &doorbells{own: own}, name, nil
+	return &doorbells{own: own}, nil
 }
 
 // setAddresses takes over the names of all members, in their order.
-func (b *doorbells) setAddresses(l *transport.Layout, all []report) error {
-	b.of = make([]*osys.BellAddress, l.Size)
-	for i := range all {
-		var err error
-		if b.of[l.Member(i)], err = osys.NewBellAddress(all[i].Bell); err != nil {
-			return fmt.Errorf("rank %d: %w", l.Member(i), err)
+func (b *doorbells) setAddresses(l *transport.Layout, names []string) error {
+	b.names, b.of = make([]string, l.Size), make([]*osys.BellAddress, l.Size)
+	for i, name := range names {
+		r := l.Member(i)
+		address, err := osys.NewBellAddress(name)
+		if err != nil {
+			return fmt.Errorf("rank %d: %w", r, err)
 		}
+		b.names[r], b.of[r] = name, address
 	}
 	return nil
+}
+
+// child opens the doorbells of a layout whose members are these ranks of b, for links with an id. Their names follow
+// from those of b, which no other process knows, and from the id.
+func (b *doorbells) child(id string, members []int, l *transport.Layout, rank int) (*doorbells, error) {
+	names := make([]string, len(members))
+	for i, r := range members {
+		digest := sha256.Sum256([]byte(b.names[r] + " " + id))
+		names[i] = fmt.Sprintf("treerun-%x", digest[:16])
+	}
+	c, err := openDoorbell(names[l.MemberIndex(rank)])
+	if err != nil {
+		return nil, err
+	}
+	if err = c.setAddresses(l, names); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // ring wakes rank r.

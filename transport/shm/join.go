@@ -28,9 +28,12 @@ var errProof = errors.New("does not know this job's key, or has another layout")
 
 // proof returns a MAC that only a rank of this job can compute for a rank's doorbell.
 func (c *connecting) proof(use string, rank int, bell string) (p [sha256.Size]byte) {
-	h := hmac.New(sha256.New, c.cfg.Key)
-	fmt.Fprintf(h, "treerun shm 3: %s %x %q %d %q", use, c.m.Digest, c.cfg.JobID, rank, bell)
-	h.Sum(p[:0])
+	if c.mac == nil {
+		c.mac = hmac.New(sha256.New, c.cfg.Key)
+	}
+	c.mac.Reset()
+	fmt.Fprintf(c.mac, "treerun shm 3: %s %x %q %d %q", use, c.m.Digest, c.cfg.JobID, rank, bell)
+	c.mac.Sum(p[:0])
 	return p
 }
 

@@ -114,16 +114,16 @@ func (p *process) ended() error {
 
 func newReach(ranks int) *reach { return &reach{procs: make([]*process, ranks)} }
 
-// among returns the reach of some of the ranks of r, nil if r is.
-func (r *reach) among(ranks []int) (*reach, error) {
+// among returns the reach of some of the ranks of r, which are the members of a layout, nil if r is.
+func (r *reach) among(ranks []int, l *transport.Layout) (*reach, error) {
 	if r == nil {
 		return nil, nil
 	}
 	processes.mu.Lock()
 	defer processes.mu.Unlock()
-	sub := newReach(len(ranks))
+	sub := newReach(l.Size)
 	for i, q := range ranks {
-		sub.procs[i] = r.procs[q]
+		sub.procs[l.Member(i)] = r.procs[q]
 		if p := r.procs[q]; p != nil && p.users == 0 {
 			return nil, transport.ErrClosed
 		}

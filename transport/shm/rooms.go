@@ -113,19 +113,29 @@ func (o *Offer) Drop(unused bool) {
 }
 
 // Join opens this rank's end of the links of a layout between members, ranks of the Endpoint that has made the Offer,
-// which are all on its host. room is that of the first member's Offer; every member joins, or the room is lost. Nothing
-// is sent, and no other rank need have joined yet. After an error the caller drops o.
-func (o *Offer) Join(room int, members []int, layout transport.Layout, rank int) (*Endpoint, error) {
+// which are all on its host. Where they are a part of the layout, ranks sleep on doorbells, as the Endpoint does. room
+// is that of the first member's Offer; every member joins, or the room is lost. id is another one for each Join of
+// the same ranks. Nothing is sent, and no other rank need have joined yet. After an error the caller drops o.
+func (o *Offer) Join(room int, members []int, layout transport.Layout, rank int, id string) (*Endpoint, error) {
 	parent, s := o.e, o.e.mapping.rooms
 	m, err := segment.NewMap(layout)
 	switch {
 	case err != nil:
 		return nil, err
-	case room < 1 || room > s.m.Rooms() || m.Ends > s.m.Ends || layout.Members != nil || len(members) != layout.Size:
+	case layout.Members != nil && parent.bell.bells == nil:
+		return nil, errors.New("shm: ranks that sleep on futexes have no links with other hosts")
+	case room < 1 || room > s.m.Rooms() || m.Ends > s.m.Ends || len(members) != layout.MemberCount():
 		return nil, fmt.Errorf("shm: room %d of %d has no place for %d ranks", room, s.m.Rooms(), layout.Size)
 	}
-	reach, err := parent.reach.among(members)
+	var bells *doorbells
+	if layout.Members != nil {
+		if bells, err = parent.bell.bells.child(id, members, &layout, rank); err != nil {
+			return nil, err
+		}
+	}
+	reach, err := parent.reach.among(members, &layout)
 	if err != nil {
+		bells.close()
 		return nil, err
 	}
 	if room == o.Room {
@@ -136,9 +146,10 @@ func (o *Offer) Join(room int, members []int, layout transport.Layout, rank int)
 		board, err = osys.Map(s.fd, s.m.Room(room), m.Bytes)
 	}
 	if err != nil {
+		bells.close()
 		return nil, errors.Join(err, reach.close())
 	}
-	e := newEndpoint(newMapping(m, board, s, room), rank, nil, reach, parent.noReach,
+	e := newEndpoint(newMapping(m, board, s, room), rank, bells, reach, parent.noReach,
 		osys.Yielder{Within: parent.bell.Within})
 	if parent.bell.cores != nil {
 		e.bell.cores = newCores(e.Endpoint, &layout, rank)

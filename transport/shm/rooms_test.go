@@ -33,7 +33,7 @@ func (s *roomed) made(members []int) (*roomed, error) {
 	}
 	for r, o := range offers {
 		sub.room = offers[0].Room
-		e, err := o.Join(offers[0].Room, members, layout, r)
+		e, err := o.Join(offers[0].Room, members, layout, r, "child")
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func TestRoomsFromPeers(t *testing.T) {
 		{o.Room, transport.Layout{Size: 2, Slots: 2, SlotBytes: 256, HeapBytes: 2 << 20}},
 		{o.Room, transport.Layout{Size: 2, Slots: 3, SlotBytes: 256}},
 	} {
-		if e, err := o.Join(c.room, []int{0, 1}, c.layout, 0); err == nil {
+		if e, err := o.Join(c.room, []int{0, 1}, c.layout, 0, ""); err == nil {
 			t.Errorf("room %d of %+v: %v, no error", c.room, c.layout, e)
 		}
 	}

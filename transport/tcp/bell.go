@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"sync"
 	"time"
 
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -14,12 +13,9 @@ import (
 type bell struct {
 	*shm.Bell
 	e          *Endpoint
-	poller     int // of all sockets; -1 before there is one
 	events     osys.Events
 	progressed bool // of the events just reported
-
-	use   sync.Mutex // held while the poller is in use, so that Close does not close it meanwhile
-	ended bool       // the poller is closed
+	crowd      crowd
 }
 
 // sleeping reports whether the owner sleeps or is about to.
@@ -28,10 +24,11 @@ func (b *bell) sleeping() bool { return !b.Rung() }
 // Prepare announces the owner's sleep and sends to the peers all frames that they may wait for.
 func (b *bell) Prepare() {
 	b.Bell.Prepare()
-	b.e.pump.turns.Add(1)
-	for _, c := range b.e.all() {
+	b.e.net.pump.turns.Add(1)
+	for _, p := range b.e.all() {
+		c := p.conn
 		if c.pending.Load() || c.owes.Load() {
-			c.flush()
+			c.flush(b.e)
 			c.awaitRoom()
 		}
 		if c.rmu.TryLock() {
@@ -43,12 +40,12 @@ func (b *bell) Prepare() {
 
 // Sleep blocks until the bell has been rung after Prepare, a socket has brought
 // news, or limit has passed.
-func (b *bell) Sleep(limit time.Duration) { b.SleepOn(b.poller, limit, b.progress) }
+func (b *bell) Sleep(limit time.Duration) { b.SleepOn(b.e.net.poller, limit, b.progress) }
 
 // Place returns the descriptors and words that end a sleep on b.
 func (b *bell) Place() osys.Place {
 	p := b.Bell.Place()
-	p.FDs[1] = b.poller
+	p.FDs[1] = b.e.net.poller
 	return p
 }
 
@@ -61,38 +58,29 @@ func (b *bell) Woken() {
 // progress sends and receives as much as possible without blocking, and reports whether that brought anything that a
 // link may wait for.
 func (b *bell) progress() bool {
-	b.e.pump.turns.Add(1)
-	b.use.Lock()
-	defer b.use.Unlock()
+	n := b.e.net
+	n.pump.turns.Add(1)
+	n.use.Lock()
+	defer n.use.Unlock()
 	b.progressed = false
-	for _, c := range b.e.all() { // including connections whose sockets have room again
+	for _, c := range n.all() { // including connections whose sockets have room again
 		if c.pending.Load() {
-			b.progressed = c.flush() || b.progressed
+			b.progressed = c.flush(b.e) || b.progressed
 			c.awaitRoom()
 		}
 	}
-	if b.ended {
+	if n.ended {
 		return true
 	}
-	_ = b.events.Look(b.poller, b.ready)
+	_ = b.events.Look(n.poller, b.ready)
 	return b.progressed
 }
 
 // ready receives from one socket.
 func (b *bell) ready(id int) {
-	c := b.e.all()[id]
+	c := b.e.net.all()[id]
 	c.rmu.Lock()
-	b.progressed = c.receiveLocked() || b.progressed
+	b.progressed = c.receiveLocked(b.e) || b.progressed
 	c.await(true)
 	c.rmu.Unlock()
-}
-
-// close closes the poller. No goroutine sleeps on it any more: the doorbell is closed.
-func (b *bell) close() {
-	b.use.Lock()
-	defer b.use.Unlock()
-	b.ended = true
-	if b.poller >= 0 {
-		_ = osys.CloseFD(b.poller)
-	}
 }

@@ -3,6 +3,7 @@ package tcp
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -17,8 +18,8 @@ var errEnded = errors.New("the connection ended")
 // conn is one connection to a peer. Sending and receiving have a lock each, so that the rank's own goroutine and the
 // pump take turns, in any order.
 type conn struct {
-	e    *Endpoint
-	rank int // of the peer
+	n    *network
+	rank int // of the peer, in the network
 	id   int // its number, for the poller
 	wire wire
 	fd   int    // -1 once closed
@@ -29,9 +30,10 @@ type conn struct {
 	blocked    atomic.Bool // the socket had no room at the last attempt
 	dead       atomic.Bool // no more frames will arrive
 	connecting atomic.Bool // the socket is still to come
+	stale      atomic.Bool // data of a closed set has arrived
 
-	err    atomic.Pointer[error] // why the connection is no longer usable
-	closed atomic.Bool           // the peer has announced that it closes, after everything that it sent
+	err  atomic.Pointer[error]            // why the connection is no longer usable
+	sets atomic.Pointer[map[uint64]*peer] // the peer in the sets of links that this rank has open, by their numbers
 
 	wmu       sync.Mutex
 	outbox    outbox
@@ -42,8 +44,6 @@ type conn struct {
 	rmu sync.Mutex
 	in  reader
 	low int // bytes that must arrive before a wait for the socket ends; 0 means 1
-
-	lanes lanes
 
 	round atomic.Uint32 // how often the socket was polled
 	empty atomic.Uint32 // number of polls in a row that brought nothing
@@ -59,18 +59,18 @@ func (c *conn) enqueue(t item) {
 	c.pending.Store(true)
 }
 
-// flush sends waiting frames as far as there is room. It reports whether that freed anything that a sender may wait
-// for.
-func (c *conn) flush() bool {
+// flush sends waiting frames as far as there is room. It reports whether that freed anything that a sender of endpoint
+// by may wait for, and wakes up the owners of other endpoints. by is nil for none.
+func (c *conn) flush(by *Endpoint) bool {
 	if !c.pending.Load() && !c.owes.Load() {
 		return false
 	}
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	return c.flushLocked()
+	return c.flushLocked(by)
 }
 
-func (c *conn) flushLocked() (news bool) {
+func (c *conn) flushLocked(by *Endpoint) (news bool) {
 	whole := true
 	for !c.discarded {
 		if c.owes.Load() {
@@ -89,10 +89,11 @@ func (c *conn) flushLocked() (news bool) {
 		if err != nil && !errors.Is(err, osys.ErrAgain) {
 			c.fail(fmt.Errorf("sending: %w", err))
 			c.discard()
+			c.ring(by)
 			return true
 		}
 		if n > 0 {
-			news = c.outbox.markSent(n) || news
+			news = c.outbox.markSent(n, by) || news
 		}
 		c.blocked.Store(n < want || !whole)
 		if n < want || !whole || want == 0 {
@@ -114,42 +115,37 @@ const creditAfter = 48
 // poll reads the socket, unless that was done once since the calling link, whose round it is, last called look: so
 // links that share a socket cost one system call per turn of a waiting loop. A link that has not called it for longer
 // begins a round of its own.
-func (c *conn) poll(round *uint32) {
+func (c *conn) poll(round *uint32, by *Endpoint) {
 	now := c.round.Load()
 	if now-*round == 1 {
 		*round = now
 		return
 	}
 	*round = c.round.Add(1)
-	c.e.pump.turns.Add(1)
-	c.progress()
-}
-
-// progress sends and receives as much as possible without blocking.
-func (c *conn) progress() {
-	news := c.pending.Load() && c.flush()
-	if c.receive() || news {
+	c.n.pump.turns.Add(1)
+	news := c.pending.Load() && c.flush(by)
+	if c.receive(by) || news {
 		c.empty.Store(0)
 	} else if c.owes.Load() && c.empty.Add(1) >= creditAfter {
 		c.empty.Store(0)
-		c.flush()
+		c.flush(by)
 	}
 }
 
 // flushPosted sends waiting frames as far as there is room, unless there was none the last time.
-func (c *conn) flushPosted() {
+func (c *conn) flushPosted(by *Endpoint) {
 	if c.pending.Load() {
 		c.wmu.Lock()
-		c.flushUnlessBlocked()
+		c.flushUnlessBlocked(by)
 		c.wmu.Unlock()
 	}
 }
 
 // flushUnlessBlocked is flush without another attempt where there was no room the last time: the poller reports room.
 // wmu is held.
-func (c *conn) flushUnlessBlocked() {
+func (c *conn) flushUnlessBlocked(by *Endpoint) {
 	if !c.blocked.Load() {
-		c.flushLocked()
+		c.flushLocked(by)
 	}
 }
 
@@ -157,7 +153,7 @@ func (c *conn) flushUnlessBlocked() {
 func (c *conn) watchRoom(room bool) {
 	c.room = room
 	if c.fd >= 0 && !c.dead.Load() {
-		_ = osys.WatchRoom(c.e.bell.poller, c.fd, c.id, room)
+		_ = osys.WatchRoom(c.n.poller, c.fd, c.id, room)
 	}
 }
 
@@ -183,36 +179,67 @@ func (c *conn) discard() {
 	c.pending.Store(false)
 }
 
-// control puts a control frame before the data frames that wait, and sends as much as there is room for.
-func (c *conn) control(k kind, body []byte) {
+// control puts a control frame of a set before the data frames that wait, and sends as much as there is room for. A
+// connection that comes late begins with the news of the open sets; only those of one that closes are kept for it.
+func (c *conn) control(set uint64, k kind, body []byte, closing bool) {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	if c.discarded || c.connecting.Load() { // a connection that comes late begins with all news
+	if c.discarded || c.connecting.Load() && !closing {
 		return
 	}
-	c.outbox.ctl = appendControl(c.outbox.ctl, k, body)
+	c.outbox.ctl = appendControl(c.outbox.ctl, set, k, body)
 	c.pending.Store(true)
-	c.flushLocked()
+	c.flushLocked(nil)
 }
 
-// ended returns why the connection has ended without the peer's Close, nil if it has not.
-func (c *conn) ended() error {
-	err := c.err.Load()
-	if err == nil || c.closed.Load() {
-		return nil
+// leave removes an endpoint from the connection, and sends the notice that this rank has closed it behind all of its
+// frames.
+func (c *conn) leave(e *Endpoint) {
+	e.net.adding.Lock()
+	sets := maps.Clone(*c.sets.Load())
+	delete(sets, e.number)
+	c.sets.Store(&sets)
+	e.net.adding.Unlock()
+	c.notifyClosed(e.number)
+}
+
+// notifyClosed sends the notice that this rank has closed a set, behind all frames that wait.
+func (c *conn) notifyClosed(set uint64) {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	if !c.discarded {
+		c.enqueue(item{head: appendControl(nil, set, kindClosed, nil)})
+		c.flushUnlessBlocked(nil)
 	}
-	own := c.e.cfg.Rank
-	return fmt.Errorf("rank %d%s -> rank %d%s: %w", own, c.e.on(own), c.rank, c.e.on(c.rank), *err)
+}
+
+// ring wakes up the owners of all endpoints on the connection but by.
+func (c *conn) ring(by *Endpoint) {
+	for _, p := range *c.sets.Load() {
+		if p.e != by {
+			p.e.bell.Ring()
+		}
+	}
 }
 
 // fail makes err the reason why the connection is no longer usable, unless it has one already or the peer has announced
-// that it closes. It never blocks.
+// that it closes all sets. It never blocks.
 func (c *conn) fail(err error) {
-	if !c.closed.Load() {
+	if c.serves() {
 		err = fmt.Errorf("connection %s: %w", c.name, netconn.Stalled(netconn.JumboSocket(c.fd), err))
 		c.err.CompareAndSwap(nil, &err)
 	}
-	c.e.pump.kick()
+	c.n.pump.kick()
+}
+
+// serves reports whether there is a set that neither end has closed.
+func (c *conn) serves() bool {
+	for _, p := range *c.sets.Load() {
+		if !p.closed.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // broken returns the error of a connection on which the peer violated the protocol.

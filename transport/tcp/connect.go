@@ -30,6 +30,9 @@ type Config struct {
 	// is called for ranks without a connection, and for ranks whose connection may last longer than their host.
 	Gone func(rank int) bool
 
+	// Cores are those of the host, if ranks may leave the one that they share with others; nil: they may not.
+	Cores []int
+
 	every time.Duration // interval of status frames; 0: statusInterval
 }
 
@@ -52,7 +55,7 @@ func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error
 	if err != nil {
 		return nil, errors.Join(err, mesh.Close())
 	}
-	mesh.Serve(e.onConnected)
+	mesh.Serve(e.net.onConnected)
 	return e, nil
 }
 

@@ -46,7 +46,7 @@ func (s *faults) receive(r report) {
 	}
 	s.mu.Unlock()
 	if news {
-		s.e.pump.kick()
+		s.e.net.pump.kick()
 	}
 }
 
@@ -155,15 +155,15 @@ func (e *Endpoint) decides(f *transport.Fault) bool {
 // hasLeft reports whether rank r has ended or has closed its endpoint, as far as the World, the memory of this host or
 // the connection with it shows.
 func (e *Endpoint) hasLeft(r int) bool {
-	if e.ended(r) {
+	if e.cfg.gone(r) {
 		return true
 	}
-	if e.sameHost(r) {
+	if e.SameHost(r) {
 		return e.local.Status(r).Closed
 	}
 	p := e.peers[r].Load()
 	return p != nil && (p.closed.Load() || p.ended() != nil)
 }
 
-// ended reports whether rank r has ended, as far as the World knows.
-func (e *Endpoint) ended(r int) bool { return e.cfg.Gone != nil && e.cfg.Gone(r) }
+// gone reports whether rank r has ended, as far as the World knows.
+func (cfg *Config) gone(r int) bool { return cfg.Gone != nil && cfg.Gone(r) }

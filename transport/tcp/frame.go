@@ -9,24 +9,24 @@ import (
 )
 
 // version is the version of the frame format; ranks of different versions find out before they connect.
-const version = 5
+const version = 6
 
-// The bytes of a connection are a sequence of frames. Each begins with a base of 16 bytes, all numbers little-endian:
+// The bytes of a connection are a sequence of frames. Each begins with a base of 24 bytes, all numbers little-endian:
 //
 //	 0  uint32  bytes that follow the base
 //	 4  uint8   kind
-//	 5  uint8   0
-//	 6  uint16  frameMark
+//	 5  uint24  mark of the number at 16
 //	 8  uint32  lane of the link
 //	12  uint32  position: of a chunk on its link; or how many chunks of it the
 //	            receiver has released
+//	16  uint64  number of the set of links, of those that share the connection
 //
 // In a data frame, the call.Header of the chunk follows, 24 bytes, then the payload, and a tail of 4 bytes that
 // differs from chunk to chunk: a payload in which bytes are missing or duplicated does not end with it. No part of a
 // frame is used before it was checked.
 const (
-	frameMark  = 0x7254
-	baseBytes  = 16
+	frameMark  = 0x725400
+	baseBytes  = 24
 	callBytes  = 24
 	tailBytes  = 4
 	dataBytes  = baseBytes + callBytes // of a data frame, before its payload
@@ -41,11 +41,12 @@ const (
 	kindCredit                 // chunks of a link that the receiver has released
 	kindStatus                 // the latest calls of the sending rank
 	kindFault                  // a fault that a rank reports, or that was decided
-	kindClosed                 // the last frame: the rank has closed its endpoint
+	kindClosed                 // the last frame of a set: the rank has closed its endpoint
 )
 
-// base is the first 16 bytes of a frame.
+// base is the beginning of a frame.
 type base struct {
+	set  uint64
 	kind kind
 	more int    // bytes that follow
 	link uint32 // data, credit
@@ -56,25 +57,31 @@ type base struct {
 func (b *base) put(to []byte) {
 	_ = to[baseBytes-1]
 	binary.LittleEndian.PutUint32(to, uint32(b.more))
-	binary.LittleEndian.PutUint32(to[4:], uint32(b.kind)|frameMark<<16)
+	binary.LittleEndian.PutUint32(to[4:], uint32(b.kind)|markOf(b.set)<<8)
 	binary.LittleEndian.PutUint32(to[8:], b.link)
 	binary.LittleEndian.PutUint32(to[12:], b.pos)
+	binary.LittleEndian.PutUint64(to[16:], b.set)
 }
 
+// markOf returns the mark of the frames of a set, 24 bits. It tells a number of which bytes have changed from that of a
+// set that this rank has closed.
+func markOf(set uint64) uint32 { return frameMark ^ uint32(set*0x9e3779b97f4a7c15>>40) }
+
 // parseBase reads the first baseBytes of from. An error wraps transport.ErrCorrupt; without one, the number of bytes
-// that follow is allowed for the kind, with chunks of at most slotBytes.
-func parseBase(from []byte, slotBytes int) (base, error) {
+// that follow is allowed for the kind, with chunks of at most transport.MaxSlotBytes.
+func parseBase(from []byte) (base, error) {
 	_ = from[baseBytes-1]
 	w := binary.LittleEndian.Uint32(from[4:])
 	more := binary.LittleEndian.Uint32(from)
-	b := base{kind: kind(w), link: binary.LittleEndian.Uint32(from[8:]), pos: binary.LittleEndian.Uint32(from[12:])}
-	if w>>16 != frameMark || w>>8&0xff != 0 {
+	b := base{kind: kind(w), link: binary.LittleEndian.Uint32(from[8:]), pos: binary.LittleEndian.Uint32(from[12:]),
+		set: binary.LittleEndian.Uint64(from[16:])}
+	if w>>8 != markOf(b.set) {
 		return base{}, fmt.Errorf("%w: %x is not the beginning of a frame", transport.ErrCorrupt, from[:baseBytes])
 	}
 	low, high := 0, 0
 	switch b.kind {
 	case kindData:
-		low, high = callBytes+tailBytes, callBytes+slotBytes+tailBytes
+		low, high = callBytes+tailBytes, callBytes+transport.MaxSlotBytes+tailBytes
 	case kindStatus, kindFault:
 		low, high = 1, maxControl
 	case kindCredit, kindClosed:
@@ -118,15 +125,15 @@ func checkTail(from []byte, link, pos uint32) error {
 }
 
 // appendControl appends a frame whose body is at most maxControl bytes.
-func appendControl(to []byte, k kind, body []byte) []byte {
+func appendControl(to []byte, set uint64, k kind, body []byte) []byte {
 	var head [baseBytes]byte
-	(&base{kind: k, more: len(body)}).put(head[:])
+	(&base{set: set, kind: k, more: len(body)}).put(head[:])
 	return append(append(to, head[:]...), body...)
 }
 
 // appendCredit appends a frame that reports released chunks of a link.
-func appendCredit(to []byte, link, released uint32) []byte {
+func appendCredit(to []byte, set uint64, link, released uint32) []byte {
 	var head [baseBytes]byte
-	(&base{kind: kindCredit, link: link, pos: released}).put(head[:])
+	(&base{set: set, kind: kindCredit, link: link, pos: released}).put(head[:])
 	return append(to, head[:]...)
 }

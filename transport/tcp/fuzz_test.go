@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/treerun/treerun/internal/call"
@@ -57,16 +56,13 @@ var lone = sync.OnceValue(func() *shm.Endpoint {
 
 // scripted returns an endpoint of rank 0 of two that receives the bytes of s.
 func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
-	e := &Endpoint{
-		local: lone(), cfg: configOf(0, l), peers: make([]atomic.Pointer[conn], l.Size),
-	}
-	e.buffers.slotBytes = l.SlotBytes
-	e.board.calls = make([]record, l.Size)
-	e.faults = faults{e: e}
-	e.bell = bell{Bell: e.local.Bell().(*shm.Bell), e: e, poller: -1}
-	e.pump = pump{e: e}
-	e.conns.Store(new([]*conn))
-	c := e.addConn(1)
+	n := &network{cfg: configOf(0, l), poller: -1}
+	n.pump = pump{n: n}
+	n.conns.Store(new([]*conn))
+	n.users.Store(new([]*Endpoint))
+	e := newMember(n.cfg, n, 0, nil, lone())
+	_ = n.join(e)
+	c := n.addConn(1)
 	c.connecting.Store(false)
 	c.wire = s
 	return e, c
@@ -78,7 +74,7 @@ func speech(add ...[]byte) []byte { return bytes.Join(add, nil) }
 func chunkFrame(link, pos uint32, payload []byte) []byte {
 	b := make([]byte, dataBytes+len(payload)+tailBytes)
 	(&base{kind: kindData, more: callBytes + len(payload) + tailBytes, link: link, pos: pos}).put(b)
-	putCall(b[baseBytes:], &call.Header{Seq: uint64(pos), Root: -1})
+	putCall(b[baseBytes:], &call.Header{Seq: uint64(pos), What: call.What(0, 0, 0, 0, -1)})
 	copy(b[dataBytes:], payload)
 	putTail(b[dataBytes+len(payload):], link, pos)
 	return b
@@ -91,17 +87,17 @@ func FuzzFrames(f *testing.F) {
 	payload := bytes.Repeat([]byte{7}, 100)
 	f.Add(speech(chunkFrame(0, 0, payload), chunkFrame(0, 1, payload[:3])),
 		[]byte{3})
-	f.Add(speech(appendCredit(nil, 0, 0), appendControl(nil, kindClosed, nil)), []byte{0})
-	f.Add(speech(appendControl(nil, kindFault, strict.Marshal(&report{By: 1,
+	f.Add(speech(appendCredit(nil, 0, 0, 0), appendControl(nil, 0, kindClosed, nil)), []byte{0})
+	f.Add(speech(appendControl(nil, 0, kindFault, strict.Marshal(&report{By: 1,
 		Fault: transport.Fault{Rank: -1, Text: "x"}}))),
 		[]byte{200})
-	f.Add(speech(appendControl(nil, kindStatus, strict.Marshal(make(record, 2)))), []byte{})
-	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), []byte{})
+	f.Add(speech(appendControl(nil, 0, kindStatus, strict.Marshal(make(record, 2)))), []byte{})
+	f.Add([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), []byte{})
 	f.Fuzz(func(t *testing.T, data, pieces []byte) {
 		e, c := scripted(l, &script{data: data, pieces: pieces})
 		for range len(data) + 1 {
-			c.receive()
-			r := e.peers[1].Load().lanes.receiver(transport.Link{Src: 1, Dst: 0})
+			c.receive(e)
+			r := e.peers[1].Load().receiver(transport.Link{Src: 1, Dst: 0})
 			var h call.Header
 			b, ok, err := r.TryPeek(&h)
 			if err != nil && !errors.Is(err, transport.ErrCorrupt) && !errors.Is(err, transport.ErrPeerClosed) {
@@ -114,7 +110,7 @@ func FuzzFrames(f *testing.F) {
 				r.Release()
 			}
 		}
-		if got := e.peers[1].Load().lanes.sender(transport.Link{Src: 0, Dst: 1}).released.Load(); got != 0 {
+		if got := e.peers[1].Load().sender(transport.Link{Src: 0, Dst: 1}).released.Load(); got != 0 {
 			t.Fatalf("%d slots of nothing sent are free", got)
 		}
 	})
@@ -157,38 +153,40 @@ func TestCorrupt(t *testing.T) {
 		sent []byte
 		want string
 	}{
-		"no frame":         {[]byte("GET / HTTP/1.1\r\n\r\n"), "is not the beginning of a frame"},
-		"unknown kind":     {speech(change(4, 99)), "kind 99"},
-		"no kind":          {speech(change(4, 0)), "kind 0"},
-		"too long":         {speech(change(1, 1)), "want 28 to 156"},
-		"too short":        {speech(change(0, 27)), "want 28 to 156"},
-		"no such link":     {speech(chunkFrame(transport.MaxLanes, 0, payload)), "chunk on lane 8192, which there is not"},
-		"ahead":            {speech(chunkFrame(0, 4, payload)), "chunk 4 of lane 0"},
-		"behind":           {speech(chunkFrame(0, 1<<31, payload)), "chunk 2147483648 of lane 0"},
-		"same chunk twice": {speech(whole, whole), "came twice"},
-		"bytes twice":      {speech(twice, whole), "lost or came twice"},
-		"bytes lost":       {speech(whole[:60], whole[61:], whole), "lost or came twice"},
+		"no frame":           {[]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), "is not the beginning of a frame"},
+		"unknown kind":       {speech(change(4, 99)), "kind 99"},
+		"no kind":            {speech(change(4, 0)), "kind 0"},
+		"too long":           {speech(change(3, 9)), "want 28 to 67108892"},
+		"too short":          {speech(change(0, 27)), "want 28 to 67108892"},
+		"longer than a slot": {speech(change(1, 1)), "chunk of 356 bytes, slots hold 128"},
+		"number of a set":    {speech(change(16, 1)), "is not the beginning of a frame"},
+		"no such link":       {speech(chunkFrame(transport.MaxLanes, 0, payload)), "chunk on lane 8192, which there is not"},
+		"ahead":              {speech(chunkFrame(0, 4, payload)), "chunk 4 of lane 0"},
+		"behind":             {speech(chunkFrame(0, 1<<31, payload)), "chunk 2147483648 of lane 0"},
+		"same chunk twice":   {speech(whole, whole), "came twice"},
+		"bytes twice":        {speech(twice, whole), "lost or came twice"},
+		"bytes lost":         {speech(whole[:60], whole[61:], whole), "lost or came twice"},
 		"tail of another": {speech(whole[:len(whole)-tailBytes], chunkFrame(0, 1, payload)[dataBytes+100:]),
 			"lost or came twice"},
-		"released too much":  {speech(appendCredit(nil, 0, 1)), "released 1 chunks of 0 sent"},
-		"released elsewhere": {speech(appendCredit(nil, 7, 0)), "slots of lane 7, on which nothing was sent"},
-		"long status": {speech(appendControl(nil, kindStatus,
+		"released too much":  {speech(appendCredit(nil, 0, 0, 1)), "released 1 chunks of 0 sent"},
+		"released elsewhere": {speech(appendCredit(nil, 0, 7, 0)), "slots of lane 7, on which nothing was sent"},
+		"long status": {speech(appendControl(nil, 0, kindStatus,
 			strict.Marshal(make(record, remembered+1)))), "status with 16 calls"},
-		"status of the past": {speech(appendControl(nil, kindStatus, strict.Marshal(record{{Seq: 2}})),
-			appendControl(nil, kindStatus, strict.Marshal(record{{Seq: 1}}))), "status of call 1 after call 2"},
-		"fault of nobody": {speech(appendControl(nil, kindFault, strict.Marshal(&report{By: 2}))), "by rank 2"},
+		"status of the past": {speech(appendControl(nil, 0, kindStatus, strict.Marshal(record{{Seq: 2}})),
+			appendControl(nil, 0, kindStatus, strict.Marshal(record{{Seq: 1}}))), "status of call 1 after call 2"},
+		"fault of nobody": {speech(appendControl(nil, 0, kindFault, strict.Marshal(&report{By: 2}))), "by rank 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range [][]byte{nil, {0}, {6, 90}} {
 				e, k := scripted(l, &script{data: bytes.Clone(c.sent), pieces: pieces})
-				e.peers[1].Load().lanes.sender(transport.Link{Src: 0, Dst: 1})
+				e.peers[1].Load().sender(transport.Link{Src: 0, Dst: 1})
 				for range len(c.sent) {
-					k.receive()
+					k.receive(e)
 				}
 				if err := k.broken(); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("in pieces of %v: error %v, want %q", pieces, err, c.want)
 				}
-				r := e.peers[1].Load().lanes.receiver(transport.Link{Src: 1, Dst: 0})
+				r := e.peers[1].Load().receiver(transport.Link{Src: 1, Dst: 0})
 				if _, ok, _ := r.TryPeek(&call.Header{}); ok != (name == "same chunk twice") {
 					t.Errorf("in pieces of %v: TryPeek = %v", pieces, ok)
 				}

@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
@@ -20,61 +19,47 @@ func (pendingWire) recv(*osys.Vectors) (int, error) { return 0, osys.ErrAgain }
 func (pendingWire) push() (bool, error)             { return true, nil }
 func (pendingWire) buffersInput() bool              { return false }
 
-// all returns all connections, by their numbers.
-func (e *Endpoint) all() []*conn { return *e.conns.Load() }
-
-// connOf returns the connection of a link, nil where there is no such link. It requests the connection if there is none
+// peerOf returns the other end of a link, nil where there is no such link. It requests the connection if there is none
 // yet.
-func (e *Endpoint) connOf(k transport.Link, rank int) *conn {
+func (e *Endpoint) peerOf(k transport.Link, rank int) *peer {
 	if !e.cfg.Layout.Has(k) {
 		return nil
 	}
 	p := e.peers[rank].Load()
-	if p == nil && e.mesh != nil {
-		p = e.addConn(rank)
-		e.mesh.Reach(rank)
+	if p == nil && e.net.mesh != nil {
+		e.net.addConn(e.connRank(rank))
+		e.net.mesh.Reach(e.connRank(rank))
+		p = e.peers[rank].Load()
 	}
-	return p
-}
-
-// addConn adds a connection with a rank, without a socket yet, unless there is one.
-func (e *Endpoint) addConn(rank int) *conn {
-	e.adding.Lock()
-	defer e.adding.Unlock()
-	if p := e.peers[rank].Load(); p != nil {
-		return p
-	}
-	p := &conn{e: e, rank: rank, id: len(e.all()), fd: -1, wire: pendingWire{}}
-	p.lanes.conn = p
-	p.in.ahead = make([]byte, aheadBytes)
-	p.connecting.Store(true)
-	e.conns.Store(new(append(slices.Clone(e.all()), p)))
-	e.peers[rank].Store(p)
 	return p
 }
 
 // onConnected takes over the new connection with a rank, or the error if it could not be made.
-func (e *Endpoint) onConnected(rank int, come *netconn.Conn, err error) {
-	c := e.addConn(rank)
+func (n *network) onConnected(rank int, come *netconn.Conn, err error) {
+	c := n.addConn(rank)
 	if err == nil {
 		var k socket
 		if k, err = take(come); err == nil {
 			err = c.attach(k)
 		}
 	}
-	if err == nil {
-		e.pump.resend()
-	} else {
-		none := (*netconn.UnreachableError)(nil)
-		closed := errors.As(err, &none) && none.Refused // the rank has listened since the communicator was made
-		c.closed.Store(closed)
+	none := (*netconn.UnreachableError)(nil)
+	closed := errors.As(err, &none) && none.Refused // the rank has listened since the communicator was made
+	if err != nil {
 		_ = c.close()
-		if !closed {
-			e.propose(transport.Faultf(transport.FaultLink, rank, "rank %d%s: %v", rank, e.on(rank), err))
+	}
+	for _, p := range *c.sets.Load() {
+		switch e := p.e; {
+		case err == nil:
+			e.resend()
+		case closed:
+			p.closed.Store(true)
+		default:
+			e.propose(transport.Faultf(transport.FaultLink, p.rank, "rank %d%s: %v", p.rank, e.on(p.rank), err))
 		}
 	}
-	e.pump.kick()
-	e.bell.Ring()
+	n.pump.kick()
+	c.ring(nil)
 }
 
 // attach gives a connection its socket, which it owns from now on.
@@ -90,6 +75,6 @@ func (c *conn) attach(k socket) error {
 	c.blocked.Store(false)
 	c.room = false
 	c.connecting.Store(false)
-	c.flushLocked()
-	return osys.Watch(c.e.bell.poller, c.fd, c.id)
+	c.flushLocked(nil)
+	return osys.Watch(c.n.poller, c.fd, c.id)
 }

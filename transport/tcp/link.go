@@ -8,12 +8,28 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
+// A link has its slots for chunks of full size. Of shorter ones it takes more, up to manyChunks, if they have no more
+// bytes than all slots but one: ranks that share a core hand it over once for many calls in a row.
+const (
+	manyChunks = 64
+	shortChunk = 1 << 10
+)
+
+// chunksOf returns the number of chunks that may be under way on a link, a power of two.
+func chunksOf(l *transport.Layout) int {
+	n := l.Slots
+	for n < manyChunks && 2*n*shortChunk <= l.Slots*l.SlotBytes {
+		n *= 2
+	}
+	return n
+}
+
 // end is the common part of both ends of a link.
 type end struct {
 	e     *Endpoint
-	peer  *conn
+	peer  *peer
 	link  transport.Link
-	mask  uint32 // number of slots - 1
+	mask  uint32 // number of chunks that may be under way - 1
 	round uint32 // of the peer, in which this link last polled the sockets
 }
 
@@ -23,7 +39,7 @@ func (d *end) endError() error {
 	if d.e.closed.Load() {
 		return d.failure(transport.ErrClosed)
 	}
-	if err := d.peer.broken(); err != nil {
+	if err := d.peer.conn.broken(); err != nil {
 		return d.failure(err)
 	}
 	if !d.peer.closed.Load() {
@@ -42,7 +58,7 @@ func (d *end) failure(err error) error {
 }
 
 // poll reads the socket of the peer, unless another link has just done so.
-func (d *end) poll() { d.peer.poll(&d.round) }
+func (d *end) poll() { d.peer.conn.poll(&d.round, d.e) }
 
 // sender implements transport.Sender. A slot is taken until the receiver has
 // released it; the memory of its chunk is in use only until it is sent.
@@ -53,6 +69,10 @@ type sender struct {
 	lent     atomic.Int32  // frames that wait with memory of a caller
 	buf      *buffer       // of the next chunk; nil before it is requested
 	n        int           // bytes reserved; -1: none
+
+	sizes   []int32 // of the chunks from counted to pos, by position
+	counted uint32  // chunks whose bytes are not in held any more
+	held    int     // bytes of those that are
 }
 
 // TryReserve returns the window of the next free slot.
@@ -72,8 +92,14 @@ func (s *sender) TryReserve(n int) ([]byte, bool, error) {
 	return s.buf.window(n), true, nil
 }
 
-// free reports whether there is a free slot.
-func (s *sender) free() bool { return s.pos.Load()-s.released.Load() <= s.mask }
+// free reports whether there is room for a chunk.
+func (s *sender) free() bool {
+	l := &s.e.cfg.Layout
+	for released := s.released.Load(); s.counted != released; s.counted++ {
+		s.held -= int(s.sizes[s.counted&s.mask])
+	}
+	return s.pos.Load()-s.counted <= s.mask && s.held <= (l.Slots-1)*l.SlotBytes
+}
 
 // post makes a data frame of the next slot and puts it into the queue of a connection, whose wmu it leaves locked. The
 // payload is body, which is in loan unless that is nil, or n bytes of the slot's own if body is nil.
@@ -88,13 +114,16 @@ func (s *sender) post(h *call.Header, n int, body []byte, loan *buffer) *conn {
 	if body != nil {
 		t.head, t.tail = t.head[:dataBytes], t.head[dataBytes+n:]
 	}
-	(&base{kind: kindData, more: callBytes + n + tailBytes, link: uint32(s.link.Lane), pos: pos}).put(t.head)
+	b := base{set: s.e.number, kind: kindData, more: callBytes + n + tailBytes, link: uint32(s.link.Lane), pos: pos}
+	b.put(t.head)
 	putCall(t.head[baseBytes:], h)
 	s.n, s.buf = -1, nil
+	s.sizes[pos&s.mask] = int32(n)
+	s.held += n
 	if t.lent {
 		s.lent.Add(1)
 	}
-	c := s.peer
+	c := s.peer.conn
 	c.wmu.Lock()
 	s.pos.Store(pos + 1)
 	c.enqueue(t)
@@ -105,12 +134,12 @@ func (s *sender) post(h *call.Header, n int, body []byte, loan *buffer) *conn {
 func (s *sender) Commit(h *call.Header) {
 	s.mustReserve("Commit")
 	c := s.post(h, s.n, nil, nil)
-	c.flushUnlessBlocked()
+	c.flushUnlessBlocked(s.e)
 	c.wmu.Unlock()
 }
 
 // Wake sends all posted frames.
-func (s *sender) Wake() { s.peer.flushPosted() }
+func (s *sender) Wake() { s.peer.conn.flushPosted(s.e) }
 
 // Reserved returns the window that is reserved.
 func (s *sender) Reserved() []byte {
@@ -195,6 +224,7 @@ type receiver struct {
 	peeked   bool
 
 	reported uint32 // how many releases the sender knows of; guarded by wmu of the connection
+	news     int    // bytes of the others; guarded by wmu
 	owed     bool   // it is in the owing list of that connection; guarded by wmu
 }
 
@@ -214,7 +244,7 @@ func (r *receiver) TryPeek(h *call.Header) ([]byte, bool, error) {
 	if a.came.Load() != r.pos+1 {
 		left := r.peer.closed.Load() // read first: chunks that were sent before are looked for afterwards
 		if r.poll(); a.came.Load() != r.pos+1 {
-			if !left && !r.e.closed.Load() && r.peer.broken() == nil {
+			if !left && !r.e.closed.Load() && r.peer.conn.broken() == nil {
 				return nil, false, nil
 			}
 			return nil, false, r.endError()
@@ -229,7 +259,7 @@ func (r *receiver) TryPeek(h *call.Header) ([]byte, bool, error) {
 func (r *receiver) Release() {
 	c := r.drop()
 	if r.due() {
-		c.flushUnlessBlocked()
+		c.flushUnlessBlocked(r.e)
 	}
 	c.wmu.Unlock()
 }
@@ -239,10 +269,10 @@ func (r *receiver) Drop() { r.drop().wmu.Unlock() }
 
 // Wake reports released slots to the sender, if it may be waiting.
 func (r *receiver) Wake() {
-	c := r.peer
+	c := r.peer.conn
 	c.wmu.Lock()
 	if r.owed && r.due() {
-		c.flushUnlessBlocked()
+		c.flushUnlessBlocked(r.e)
 	}
 	c.wmu.Unlock()
 }
@@ -258,12 +288,14 @@ func (r *receiver) drop() *conn {
 		r.e.buffers.drop(a.buf)
 	}
 	a.buf, a.place = nil, nil
+	n := a.n // another chunk may arrive from now on
 	if r.pos++; r.pos == r.place.end {
 		r.place.set(0, nil, 0) // later chunks at these positions are not placed
 	}
 	r.released.Store(r.pos)
-	c := r.peer
+	c := r.peer.conn
 	c.wmu.Lock()
+	r.news += n
 	if !r.owed && !c.discarded {
 		r.owed = true
 		c.outbox.owing = append(c.outbox.owing, r)
@@ -272,6 +304,9 @@ func (r *receiver) drop() *conn {
 	return c
 }
 
-// due reports whether the number of unreported released slots is so large that the sender may soon wait for them. If
-// not, the next frame carries the report, or it is sent when this rank is idle.
-func (r *receiver) due() bool { return 2*(r.pos-r.reported) > r.mask }
+// due reports whether the unreported released chunks are so many, or so long, that the sender may soon wait for them.
+// If not, the next frame carries the report, or it is sent when this rank is idle.
+func (r *receiver) due() bool {
+	l := &r.e.cfg.Layout
+	return 2*(r.pos-r.reported) > r.mask || 2*r.news >= l.Slots*l.SlotBytes
+}

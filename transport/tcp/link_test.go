@@ -78,11 +78,11 @@ func TestConnectionThatCannotBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = e.Close() }()
-	e.onConnected(1, nil, &netconn.UnreachableError{Refused: true})
+	e.net.onConnected(1, nil, &netconn.UnreachableError{Refused: true})
 	if f, aborted := e.Aborted(); aborted {
 		t.Fatalf("a closed port: %+v", f)
 	}
-	e.onConnected(1, nil, errors.New("no route"))
+	e.net.onConnected(1, nil, errors.New("no route"))
 	if f := testutil.AwaitFault(e); f.Kind != transport.FaultLink || f.Rank != 1 || f.Text != "rank 1: no route" {
 		t.Errorf("%+v", f)
 	}
@@ -159,4 +159,23 @@ func TestLentMemoryInTheQueue(t *testing.T) {
 	far.SetReadDeadline(time.Unix(1, 0))
 	<-read
 	_ = far.Close()
+}
+
+// A link takes as many chunks as it has slots, and more that are short.
+func TestShortChunks(t *testing.T) {
+	const slots, slotBytes = 4, 16 << 10
+	for _, c := range []struct{ bytes, want int }{{1, manyChunks}, {1 << 10, 49}, {slotBytes, slots}} {
+		_, s, far := lender(t, slots, slotBytes)
+		defer far.Close()
+		sent := 0
+		for ; sent <= manyChunks; sent++ {
+			if _, ok, err := s.TryReserve(c.bytes); !ok || err != nil {
+				break
+			}
+			s.Commit(&call.Header{})
+		}
+		if sent != c.want {
+			t.Errorf("%d chunks of %d bytes are under way, want %d", sent, c.bytes, c.want)
+		}
+	}
 }

@@ -6,9 +6,9 @@ import "github.com/treerun/treerun/transport/internal/osys"
 const batchBytes = 1 << 20
 
 // item is a data frame that waits to be sent: its beginning, and the rest of it
-// where that lies elsewhere.
+// where that lies elsewhere. The notice that a set is closed is one, too, as it follows the data.
 type item struct {
-	from *sender
+	from *sender // nil for the notice
 	buf  *buffer // of head and tail
 	head []byte
 	body []byte  // nil, in another sender's buffer, or memory that was lent
@@ -21,6 +21,9 @@ func (t *item) bytes() int { return len(t.head) + len(t.body) + len(t.tail) }
 
 // done releases the memory of t.
 func (t *item) done() {
+	if t.from == nil {
+		return
+	}
 	pool := &t.from.e.buffers
 	pool.drop(t.buf)
 	if t.loan != nil {
@@ -83,34 +86,34 @@ func (o *outbox) gather(out *osys.Vectors) {
 // creditReleased appends a credit frame for every link that has released chunks.
 func (o *outbox) creditReleased() {
 	for _, r := range o.owing {
-		r.reported = r.released.Load()
+		r.reported, r.news = r.released.Load(), 0
 		r.owed = false
-		o.ctl = appendCredit(o.ctl, uint32(r.link.Lane), r.reported)
+		o.ctl = appendCredit(o.ctl, r.e.number, uint32(r.link.Lane), r.reported)
 	}
 	clear(o.owing)
 	o.owing = o.owing[:0]
 }
 
-// markSent removes n sent bytes from those that gather has collected.
-func (o *outbox) markSent(n int) (news bool) {
+// markSent removes n sent bytes from those that gather has collected. It reports whether one of endpoint by is sent,
+// and wakes up the owners of other endpoints.
+func (o *outbox) markSent(n int, by *Endpoint) (news bool) {
 	if o.off > 0 {
-		n, news = o.markItemSent(n)
+		n, news = o.markItemSent(n, by)
 	}
 	m := min(n, len(o.ctl)-o.ctlOff)
 	if o.ctlOff += m; o.ctlOff == len(o.ctl) {
 		o.ctl, o.ctlOff = o.ctl[:0], 0
 	}
 	for n -= m; n > 0; {
-		var whole bool
-		n, whole = o.markItemSent(n)
-		news = news || whole
+		var own bool
+		n, own = o.markItemSent(n, by)
+		news = news || own
 	}
 	return news
 }
 
-// markItemSent removes up to n bytes of the oldest data frame, and returns how
-// many of them are left, and whether the frame is sent.
-func (o *outbox) markItemSent(n int) (left int, whole bool) {
+// markItemSent is markSent for up to n bytes of the oldest data frame, and returns how many of them are left.
+func (o *outbox) markItemSent(n int, by *Endpoint) (left int, own bool) {
 	t := &o.queue[o.sent]
 	rest := t.bytes() - o.off
 	if n < rest {
@@ -118,12 +121,15 @@ func (o *outbox) markItemSent(n int) (left int, whole bool) {
 		return 0, false
 	}
 	t.done()
+	if own = t.from != nil && t.from.e == by; !own && t.lent {
+		t.from.e.bell.Ring()
+	}
 	*t = item{}
 	if o.sent++; o.sent == len(o.queue) {
 		o.queue, o.sent = o.queue[:0], 0
 	}
 	o.off = 0
-	return n - rest, true
+	return n - rest, own
 }
 
 // clear drops all frames.

@@ -42,7 +42,7 @@ func TestOutbox(t *testing.T) {
 					return true
 				})
 				stream = stream[:len(stream)-out.Bytes()+sent]
-				o.markSent(sent)
+				o.markSent(sent, s.e)
 			}
 			if sent := bytes.Count(stream, []byte(">")); int(s.lent.Load()) != data-sent {
 				t.Fatalf("seed %d: %d frames of %d are sent, and %d are not released", seed, sent, data,

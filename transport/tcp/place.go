@@ -57,9 +57,9 @@ func (r *receiver) PostReceive(into []byte, chunk int) {
 // CancelReceive makes chunks that are still to arrive go to slots again.
 func (r *receiver) CancelReceive() {
 	r.place.set(0, nil, 0)
-	c := r.peer
+	c := r.peer.conn
 	c.rmu.Lock()
-	c.in.unplace(c.e, r)
+	c.in.unplace(r.e, r)
 	c.rmu.Unlock()
 }
 

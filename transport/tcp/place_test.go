@@ -34,12 +34,12 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 	if _, ok, err := r.TryPeek(&h); ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	c := r.peer
+	c := r.peer.conn
 	c.rmu.Lock()
 	defer c.rmu.Unlock() // excludes the pump
 	in := &c.in
 	in.r, in.w = 0, copy(in.ahead, payload[:came])
-	if _, err := in.chunk(c, &base{kind: kindData, more: callBytes + size + tailBytes, link: uint32(r.link.Lane)},
+	if err := in.chunk(r.peer, &base{kind: kindData, more: callBytes + size + tailBytes, link: uint32(r.link.Lane)},
 		make([]byte, callBytes)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,13 +17,13 @@ const (
 	statusInterval = 100 * time.Millisecond
 )
 
-// pump is the one goroutine that an Endpoint has. It sends and receives while the owner of the links does not, and does
+// pump is the one goroutine that a network has. It sends and receives while the owners of the links do not, and does
 // the periodic work: status frames to the peers, and faults.
 type pump struct {
-	e      *Endpoint
-	turns  atomic.Uint64 // how often the owner polled the sockets
+	n      *network
+	turns  atomic.Uint64 // how often the owners polled the sockets
 	stop   atomic.Bool
-	urgent atomic.Bool // the latest call is due to all peers at once
+	urgent atomic.Bool // the latest calls are due to all peers at once
 	ended  chan struct{}
 
 	kicked  chan struct{} // ends a sleep of the pump while the owner is active
@@ -31,8 +31,7 @@ type pump struct {
 
 	event osys.Event // ends such a wait
 
-	timer    *time.Timer
-	sentCall atomic.Uint64 // number of the latest call that was sent to the peers
+	timer *time.Timer
 }
 
 // kick wakes the pump at once. It never blocks.
@@ -59,16 +58,20 @@ func (p *pump) sleep(limit time.Duration) {
 
 // watch waits for a kick, for incoming bytes, for room where there was none, or until limit has passed.
 func (p *pump) watch(limit time.Duration) {
-	for _, c := range p.e.all() { // the pump waits for all sockets, with nothing left to send
-		c.flush()
+	for _, c := range p.n.all() { // the pump waits for all sockets, with nothing left to send
+		c.flush(nil)
 		c.awaitRoom()
 	}
-	p.sendStatus()
+	for _, e := range p.n.endpoints() {
+		e.reporting.Lock()
+		e.sendStatus()
+		e.reporting.Unlock()
+	}
 	p.polling.Store(true)
 	select {
 	case <-p.kicked: // sent before polling was set, so without the event
 	default:
-		osys.Poll(p.event.FD(), p.e.bell.poller, limit)
+		osys.Poll(p.event.FD(), p.n.poller, limit)
 	}
 	p.polling.Store(false)
 	p.event.Drain()
@@ -76,8 +79,7 @@ func (p *pump) watch(limit time.Duration) {
 
 func (p *pump) run() {
 	defer close(p.ended)
-	e := p.e
-	every := cmp.Or(e.cfg.every, statusInterval)
+	every := cmp.Or(p.n.cfg.every, statusInterval)
 	turns := p.turns.Load()
 	next := time.Now().Add(every)
 	again := time.Time{} // when tick is due
@@ -94,71 +96,87 @@ func (p *pump) run() {
 		}
 
 		t := p.turns.Load()
-		active = t != turns || e.bell.sleeping()
+		active = t != turns
 		turns = t
-		news := false
-		for _, c := range e.all() {
-			news = c.flush() || news
-			news = c.receive() || news
-		}
-		if news {
-			e.bell.Ring()
-		}
-		if p.urgent.Swap(false) {
-			p.sendStatus()
+		for _, c := range p.n.all() {
+			c.flush(nil)
+			c.receive(nil)
+			c.answerStale()
 		}
 		now = time.Now()
-		e.Aborted() // forwards reports of the host's ranks, and decisions
-		again = e.faults.tick(now)
-		p.sendReports()
+		due := p.urgent.Swap(false)
 		if !now.Before(next) {
-			p.sendStatus()
-			next = now.Add(every)
+			due, next = true, now.Add(every)
+		}
+		again = time.Time{}
+		for _, e := range p.n.endpoints() {
+			active = active || e.bell.sleeping()
+			if tick := e.news(now, due); again.IsZero() || !tick.IsZero() && tick.Before(again) {
+				again = tick
+			}
 		}
 	}
 }
 
-// sendStatus sends the latest calls of this rank to all peers, if they are new.
-func (p *pump) sendStatus() {
-	latest := p.e.local.Status(p.e.cfg.Rank).Call.Seq
-	if p.sentCall.Swap(latest) == latest {
+// news sends new reports of faults and, when they are due, the latest calls to all peers. It returns the time of the
+// next call that it needs, zero if none.
+func (e *Endpoint) news(now time.Time, calls bool) (again time.Time) {
+	e.reporting.Lock()
+	defer e.reporting.Unlock()
+	if e.left {
+		return again
+	}
+	if calls {
+		e.sendStatus()
+	}
+	e.Aborted() // forwards reports of the host's ranks, and decisions
+	again = e.faults.tick(now)
+	e.sendReports()
+	return again
+}
+
+// sendStatus sends the latest calls of this rank to all peers, if they are new. reporting is held: the notice that this
+// rank has closed follows the last of them.
+func (e *Endpoint) sendStatus() {
+	if e.left {
+		return
+	}
+	latest := e.local.Status(e.cfg.Rank).Call.Seq
+	if e.sentCall.Swap(latest) == latest {
 		return
 	}
 	var calls record
 	for back := remembered - 1; back >= 0; back-- {
-		if h, ok := p.e.local.CallBefore(p.e.cfg.Rank, back); ok {
+		if h, ok := e.local.CallBefore(e.cfg.Rank, back); ok {
 			calls = append(calls, h)
 		}
 	}
-	body := strict.Marshal(calls)
-	for _, c := range p.e.all() {
-		c.control(kindStatus, body)
+	e.tell(kindStatus, strict.Marshal(calls))
+}
+
+// tell sends a control frame to all peers.
+func (e *Endpoint) tell(k kind, body []byte) {
+	for _, p := range e.all() {
+		p.conn.control(e.number, k, body, e.closed.Load())
 	}
 }
 
 // sendReports sends new reports to all peers.
-func (p *pump) sendReports() {
-	for _, r := range p.e.faults.takeUnsent() {
-		body := strict.Marshal(&r)
-		for _, c := range p.e.all() {
-			c.control(kindFault, body)
-			if r.Decided && c.err.Load() != nil {
-				_ = osys.EndSending(c.fd) // a peer that is still there need not wait for more
+func (e *Endpoint) sendReports() {
+	for _, r := range e.faults.takeUnsent() {
+		e.tell(kindFault, strict.Marshal(&r))
+		for _, p := range e.all() {
+			if r.Decided && p.conn.err.Load() != nil {
+				_ = osys.EndSending(p.conn.fd) // a peer that is still there need not wait for more
 			}
 		}
-		p.e.bell.Ring()
+		e.bell.Ring()
 	}
 }
 
-// sendNews sends new reports and the latest calls to all peers.
-func (p *pump) sendNews() {
-	p.sendReports()
-	p.sendStatus()
-}
-
 // resend makes the pump send everything once more, soon, for peers that have received nothing.
-func (p *pump) resend() {
-	p.e.faults.resend()
-	p.sentCall.Store(0)
-	p.urgent.Store(true)
+func (e *Endpoint) resend() {
+	e.faults.resend()
+	e.sentCall.Store(0)
+	e.net.pump.urgent.Store(true)
 }

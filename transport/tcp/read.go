@@ -23,21 +23,24 @@ type reader struct {
 	into  *receiver // of the chunk that is being received, nil if none is
 	slot  *arrival
 	rest  []byte // of its payload
-	list  osys.Vectors
+	skip  int    // bytes to come of a chunk that no endpoint waits for
+
+	closed []uint64 // sets of such chunks
+	list   osys.Vectors
 }
 
-// receive reads all available bytes, and reports whether they brought anything that a link may wait for. It does
-// nothing if another goroutine is receiving.
-func (c *conn) receive() bool {
+// receive reads all available bytes, and reports whether they brought anything that a link of endpoint by may wait for.
+// It wakes up the owners of other endpoints for which they did. It does nothing if another goroutine is receiving.
+func (c *conn) receive(by *Endpoint) bool {
 	if !c.rmu.TryLock() {
 		return false
 	}
-	news := c.receiveLocked()
+	news := c.receiveLocked(by)
 	c.rmu.Unlock() // not deferred: most calls find nothing
 	return news
 }
 
-func (c *conn) receiveLocked() (news bool) {
+func (c *conn) receiveLocked(by *Endpoint) (news bool) {
 	in := &c.in
 	for total := 0; !c.dead.Load() && (total < batchBytes || c.wire.buffersInput()); {
 		in.list.Reset()
@@ -54,13 +57,15 @@ func (c *conn) receiveLocked() (news bool) {
 		}
 		if err != nil || n == 0 {
 			c.end(err)
+			c.ring(by)
 			return true
 		}
 		total += n
-		fresh, err := in.parse(c, n)
+		fresh, err := in.parse(c, n, by)
 		news = news || fresh
 		if err != nil {
 			c.stop(err)
+			c.ring(by)
 			return true
 		}
 		if n < want {
@@ -97,7 +102,7 @@ func (c *conn) end(err error) {
 	switch {
 	case err != nil:
 		c.stop(fmt.Errorf("receiving: %w", err))
-	case c.in.into != nil || c.in.w > c.in.r:
+	case c.in.into != nil || c.in.w > c.in.r || c.in.skip > 0:
 		c.stop(fmt.Errorf("%w in the middle of a frame", errEnded))
 	default:
 		c.stop(errEnded)
@@ -108,13 +113,13 @@ func (c *conn) stop(err error) {
 	c.in.list.Reset()
 	c.dead.Store(true)
 	if c.fd >= 0 {
-		_ = osys.Unwatch(c.e.bell.poller, c.fd) // it would be ready forever
+		_ = osys.Unwatch(c.n.poller, c.fd) // it would be ready forever
 	}
 	c.fail(err)
 }
 
 // parse parses n bytes that were received.
-func (in *reader) parse(c *conn, n int) (news bool, err error) {
+func (in *reader) parse(c *conn, n int, by *Endpoint) (news bool, err error) {
 	if rest := len(in.rest); rest > 0 {
 		m := min(n, rest)
 		in.rest = in.rest[m:]
@@ -123,20 +128,29 @@ func (in *reader) parse(c *conn, n int) (news bool, err error) {
 		}
 	}
 	in.w += n
+	brought := func(e *Endpoint) {
+		if news = news || e == by; e != by {
+			e.bell.Ring()
+		}
+	}
 	for {
 		if in.into != nil {
 			if len(in.rest) > 0 || in.w-in.r < tailBytes {
 				break
 			}
+			to := in.into.e
 			if err := in.arrived(); err != nil {
 				return news, err
 			}
-			news = true
+			brought(to)
 		}
+		skipped := min(in.skip, in.w-in.r)
+		in.r += skipped
+		in.skip -= skipped
 		if in.w-in.r < baseBytes {
 			break
 		}
-		b, err := parseBase(in.ahead[in.r:in.w], c.e.cfg.Layout.SlotBytes)
+		b, err := parseBase(in.ahead[in.r:in.w])
 		if err != nil {
 			return news, err
 		}
@@ -147,59 +161,91 @@ func (in *reader) parse(c *conn, n int) (news bool, err error) {
 		if in.w-in.r < need {
 			break
 		}
-		frame := in.ahead[in.r+baseBytes : in.r+need]
+		body := in.ahead[in.r+baseBytes : in.r+need]
 		in.r += need
-		fresh, err := in.frame(c, &b, frame)
+		p := (*c.sets.Load())[b.set]
+		if p == nil {
+			in.stale(c, &b)
+			continue
+		}
+		fresh, err := in.frame(p, &b, body)
 		if err != nil {
 			return news, err
 		}
-		news = news || fresh
+		if fresh {
+			brought(p.e)
+		}
 	}
 	in.w = copy(in.ahead, in.ahead[in.r:in.w])
 	in.r = 0
 	return news, nil
 }
 
-// frame acts on one frame. For a data frame, body is the header of the call.
-func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
+// stale drops a frame of a set that this rank has closed: all ranks have opened it before any of them sends. The rank
+// that sends data may not know it, as the connection may be newer than the end; the pump sends it the notice.
+func (in *reader) stale(c *conn, b *base) {
+	if b.kind == kindData {
+		in.skip = b.more - callBytes
+		in.closed = append(in.closed, b.set)
+		c.stale.Store(true)
+		c.n.pump.kick()
+	}
+}
+
+// answerStale reports the sets that this rank has closed to the peer, which has sent data of them.
+func (c *conn) answerStale() {
+	if !c.stale.Swap(false) {
+		return
+	}
+	c.rmu.Lock()
+	closed := c.in.closed
+	c.in.closed = nil
+	c.rmu.Unlock()
+	for _, set := range closed {
+		c.notifyClosed(set)
+	}
+}
+
+// frame acts on one frame of a peer. For a data frame, body is the header of the call.
+func (in *reader) frame(p *peer, b *base, body []byte) (news bool, err error) {
 	switch b.kind {
 	case kindData:
-		return in.chunk(c, b, body)
+		return false, in.chunk(p, b, body)
 	case kindCredit:
-		return true, c.lanes.credit(b.link, b.pos)
+		return true, p.credit(b.link, b.pos)
 	case kindStatus:
-		return false, c.e.board.store(c.rank, body)
+		return false, p.e.board.store(p.rank, body)
 	case kindFault:
-		r, err := decodeReport(body, c.e.cfg.Layout.Size)
+		r, err := decodeReport(body, p.e.cfg.Layout.Size)
 		if err == nil {
-			c.e.faults.receive(r)
+			p.e.faults.receive(r)
 		}
 		return true, err
 	case kindClosed:
-		c.closed.Store(true)
-		osys.QuickAck(c.fd) // the peer waits for the acknowledgment
+		p.closed.Store(true)
+		osys.QuickAck(p.conn.fd) // the peer may wait for the acknowledgment
 		return true, nil
 	}
 	return false, nil
 }
 
 // chunk begins to receive a data frame: it moves the received part of the payload to its place.
-func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
+func (in *reader) chunk(p *peer, b *base, call []byte) error {
 	n := b.more - callBytes - tailBytes
-	r, a, err := c.lanes.expect(b.link, b.pos)
+	r, a, err := p.expect(b.link, b.pos, n)
 	if err != nil {
-		return false, err
+		return err
 	}
 	a.head = getCall(call)
 	a.n = n
 	if a.place = r.place.of(b.pos, n); a.place == nil && a.buf == nil {
-		a.buf = c.e.buffers.take()
+		a.buf = p.e.buffers.take()
 	}
 	window := a.window()
 	m := copy(window, in.ahead[in.r:in.w])
 	in.r += m
 	in.into, in.slot, in.rest = r, a, window[m:]
-	return false, nil
+	return nil
 }
 
 // arrived publishes the chunk whose tail has arrived.

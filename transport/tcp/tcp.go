@@ -7,12 +7,15 @@
 // where there is nothing, polls the sockets once per turn of the caller's loop, and incoming bytes are received
 // directly into the slot. A goroutine per connection would cost a hand-over between threads for each message, which
 // takes longer than the message. Frames that cannot be sent at once, and frames that arrive while the rank is in no
-// call, are left to one goroutine per Endpoint, the pump. The sockets are taken out of the Go runtime's poller, which
+// call, are left to one goroutine per network, the pump. The sockets are taken out of the Go runtime's poller, which
 // would wake a thread for each packet.
 //
 // A link may have as many chunks on their way as it has slots; the receiver reports the slots that it has released to
 // the sender, with other frames if possible. So there is always room for arriving chunks, and no link can hold up
 // another on the same connection. Payloads that are lent or shared are sent from where they lie.
+//
+// Communicators that are made of the ranks of another one are sets of links of their own on the same connections:
+// network.go.
 //
 // The board of the set is made of messages: the latest calls of each rank are sent to its peers several times a second,
 // and a fault at once, from rank to rank. The first fault is elected once: a report of a rank is a proposal of its

@@ -88,7 +88,7 @@ func endpointOf(cfg *Config, sockets map[int]socket) (*Endpoint, error) {
 	e, err := newEndpoint(cfg, local, nil)
 	for peer, k := range sockets {
 		if err == nil {
-			err = e.addConn(peer).attach(k)
+			err = e.net.addConn(peer).attach(k)
 		}
 	}
 	return e, err
@@ -166,5 +166,43 @@ func TestCloseReleasesDescriptors(t *testing.T) {
 	}
 	if after := count(); after > before {
 		t.Errorf("%d descriptors are open after Close, %d were before", after, before)
+	}
+}
+
+// A connection that is lost ends the links of all sets that use it.
+func TestLostConnectionOfParentAndChild(t *testing.T) {
+	l := testutil.Pair(4, 64)
+	var all [2][]*Endpoint
+	for r, e := range mesh(t, l, nil) {
+		parent := e.(*Endpoint)
+		within := l
+		within.Members = []int{r}
+		o := parent.Offer()
+		local, err := o.Join(o.Room, []int{r}, within, r, t.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		child, err := parent.Child(7, []int{0, 1}, r, l, local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[r] = []*Endpoint{parent, child}
+	}
+	if err := osys.EndSending(all[0][0].net.all()[0].fd); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range all[1] {
+		for end := time.Now().Add(testutil.Limit); e.Status(0).Ended == nil; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("set %d has not ended", i)
+			}
+		}
+	}
+	for r := range all {
+		for _, e := range all[r] {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -117,7 +117,7 @@ func (m *mover) run(c *Comm) (taken bool) {
 // yield yields the core. If that takes long, the program computes on it.
 func (m *mover) yield() {
 	begin := time.Now()
-	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+	backoff.Yield()
 	if time.Since(begin) > asideYield {
 		m.computes = true
 	}

@@ -19,7 +19,12 @@ type Args struct {
 	gives bool      // whether this rank gives something
 	gets  bool      // whether this rank gets something
 	own   int       // bytes of the caller's memory in a call that Then continues
-	Err   error     // why the call cannot be made, if it cannot
+
+	// In a call that is Varied, the caller's counts of the parts of all ranks; in an AllToAll those that this rank sends,
+	// and those that it receives. Without them this rank has the length of its own part only.
+	counts, receives []int
+
+	Err error // why the call cannot be made, if it cannot
 }
 
 // NewArgs returns the Args of the call id, whose other fields the caller sets.
@@ -128,8 +133,10 @@ func roleOf(rank int, kind plan.Kind, root int) (gives, gets bool) {
 func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName string, part kernel.Span, both bool) {
 	begin, count, total := c.Rank*part.Count, part.Count, c.Size*part.Count
 	if a.ID.Varied {
-		begin, total = a.Begins[c.Rank], a.Begins[c.Size]
-		count = a.Begins[c.Rank+1] - begin
+		begin, total = 0, part.Count
+		if a.counts != nil {
+			begin, count, total = sum(a.counts[:c.Rank]), a.counts[c.Rank], sum(a.counts)
+		}
 		a.ID.Count = uint64(total)
 		if a.ID.CountsAtRoot() {
 			a.ID.Count = uint64(count)
@@ -164,36 +171,70 @@ func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, sends,
 	return a
 }
 
-// Vary lays out a with one part of counts[i] elements for every rank i, the same counts on all ranks. It comes before
-// Set.
+// Vary gives a one part of counts[i] elements for every rank i, the same counts on all ranks. It comes before Set.
 func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int) *Args {
 	a.ID.Kind, a.ID.Varied = call.Kind(kind), true
-	a.Begins = a.layOut(c, "counts", counts)
+	a.checkCounts(c, "counts", counts)
+	a.counts = counts
 	return a
 }
 
-// VaryAt is Vary with the counts of root. On other ranks the part of this rank has own elements.
-func (a *Args) VaryAt(c *Comm, kind plan.Kind, root int, counts []int, own int) *Args {
-	if root != c.Rank {
-		counts = make([]int, c.Size)
-		counts[c.Rank] = own
+// VaryAt is Vary with the counts of root.
+func (a *Args) VaryAt(c *Comm, kind plan.Kind, root int, counts []int) *Args {
+	if root == c.Rank {
+		return a.Vary(c, kind, counts)
 	}
-	return a.Vary(c, kind, counts)
+	a.ID.Kind, a.ID.Varied = call.Kind(kind), true
+	return a
 }
 
-// layOut returns where each of the parts with these counts begins, and where the last one ends.
-func (a *Args) layOut(c *Comm, name string, counts []int) []int {
+// checkCounts refuses lengths of parts that ranks cannot have.
+func (a *Args) checkCounts(c *Comm, name string, counts []int) {
 	if a.Err == nil && len(counts) != c.Size {
 		a.Refuse(c, "%s are %d numbers for %d ranks", name, len(counts), c.Size)
 	}
-	begins := make([]int, 1, c.Size+1)
+	total := 0
 	for r, n := range counts {
-		if a.Err == nil && (n < 0 || n > math.MaxInt32<<16-begins[r]) {
+		if a.Err == nil && (n < 0 || n > math.MaxInt32<<16-total) {
 			a.Refuse(c, "%s have %d elements for rank %d", name, n, r)
+		}
+		total += n
+	}
+}
+
+func sum(counts []int) (total int) {
+	for _, n := range counts {
+		total += n
+	}
+	return total
+}
+
+// layOut stores in next where each part of a begins, and where the last one ends.
+func (a *Args) layOut(c *Comm, next *engine.Call) {
+	next.Begins, next.OutAt = next.Begins[:0], next.OutAt[:0]
+	if !a.ID.Varied {
+		return
+	}
+	begins := append(next.Begins, 0)
+	for r := range c.Size {
+		n := 0
+		switch {
+		case a.counts != nil:
+			n = a.counts[r]
+		case r == c.Rank:
+			n = int(a.ID.Count)
 		}
 		begins = append(begins, begins[r]+n)
 	}
-	return begins
+	next.Begins = begins
+	if a.receives == nil {
+		return
+	}
+	at := append(next.OutAt, 0)
+	for r, n := range a.receives {
+		at = append(at, at[r]+n)
+	}
+	next.OutAt = at
 }
 
 // SetGather turns a into an AllGather of elements of t.
@@ -210,10 +251,10 @@ func (a *Args) Continue(own int, f func()) *Args {
 
 // bytes returns how long the message of a is on communicators of that many ranks, that of all parts where it has parts.
 func (a *Args) bytes(ranks int) int {
-	if a.OutAt != nil {
-		return a.Begins[ranks] * a.Size()
+	if a.receives != nil {
+		return len(a.In)
 	}
-	if a.Kind.HasParts() && a.Begins == nil {
+	if a.Kind.HasParts() && !a.ID.Varied {
 		return int(a.ID.Count) * a.Size() * ranks
 	}
 	return int(a.ID.Count) * a.Size()

@@ -38,6 +38,7 @@ type Comm struct {
 	Seq      uint64      // the number of the latest call
 	Tally    tally
 	calls    [InFlight / callBlock]*[callBlock]engine.Call // see CallAt
+	reused   uint64                                        // calls that have the place of the one before them
 	Messages Messages
 	failure  failure
 	splits   int            // calls of Split so far
@@ -125,6 +126,7 @@ func (c *Comm) close() error {
 	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
 	}
+	c.Setup.Retire()
 	if failed && c.failure.err == nil && (fault.Kind != transport.FaultAborted || fault.Rank != c.Rank) {
 		c.failure.err = rankError(c, fault.Rank, "Close", setup.ErrorOf(fault), "")
 		return c.failure.err

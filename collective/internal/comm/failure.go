@@ -66,7 +66,7 @@ func rankError(c *Comm, rank int, op string, err error, hint string) *setup.Rank
 	if c.Name == setup.FirstName {
 		e.Comm = ""
 	}
-	return e
+	return setup.InEpoch(c.Setup.World, e)
 }
 
 // Fault makes a fault that of all links of c, and returns the first: when a rank has

@@ -47,7 +47,7 @@ func (h Handle) comm() *Comm { return h.c }
 func Of(h interface{ comm() *Comm }) *Inside {
 	c := h.comm()
 	c.insideOnce.Do(func() {
-		trees, shares, err := c.Plans.Planner.LargeTrees()
+		trees, shares, err := c.Plans.LargeTrees()
 		if err != nil {
 			panic("collective: trees of a graph that has been planned for: " + err.Error())
 		}

@@ -82,6 +82,13 @@ func (l *Links) status(r int) (closed bool, ended error) {
 // Abort makes f the fault of all links of c, unless they have one, and returns the one that counts. It ends waits for
 // links to open: a rank that has learnt of a fault does not come to open any.
 func (l *Links) Abort(f transport.Fault) transport.Fault {
+	if f.Kind == transport.FaultCanceled || f.Kind == transport.FaultTimeout {
+		select {
+		case <-l.c.Setup.World.Failed(): // it may be why the context has ended
+			f = setup.LostRank(l.c.Setup.World)
+		default:
+		}
+	}
 	l.c.Endpoint.Abort(f)
 	if first, failed := l.c.Endpoint.Aborted(); failed {
 		f = first

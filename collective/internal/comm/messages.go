@@ -13,7 +13,8 @@ import (
 type Messages struct {
 	c     *Comm
 	under p2p.Pool
-	got   []p2p.Got // memory for the results of later receives
+	got   []p2p.Got   // memory for the results of later receives
+	probe p2p.Message // the latest Probe
 }
 
 // SendRecv sends out and receives in side by side, and returns how many bytes came.
@@ -31,14 +32,16 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 	var n int
 	var err error
 	eager := len(out.Buf) <= p2p.EagerBytes // then the other end need not have begun
+	polls := 1
 	if eager {
-		sent, _, err = m.enter(ctx, name, out, true)
+		polls = m.c.Waiter.Spins
+		sent, _, err = m.enter(ctx, name, out, true, 1)
 	}
 	if err == nil {
-		begun, n, err = m.enter(ctx, name, in, false)
+		begun, n, err = m.enter(ctx, name, in, false, polls)
 	}
 	if err == nil && !eager {
-		sent, _, err = m.enter(ctx, name, out, true)
+		sent, _, err = m.enter(ctx, name, out, true, 1)
 	}
 	if err == nil {
 		n, err = m.finish(ctx, begun, n)
@@ -90,16 +93,16 @@ func (m *Messages) Start(call string, p *p2p.Message, tag int, send bool) (Reque
 	defer m.c.End()
 	if p.Fewer {
 		p.Got = m.newGot()
-		p.Got.Counted = len(p.Buf)
+		p.Got.Uncounted = -len(p.Buf)
 	}
-	ref, n, err := m.enter(context.Background(), call, p, send)
+	ref, _, err := m.enter(context.Background(), call, p, send, 1)
 	switch {
 	case err != nil:
 		return Request{}, err
 	case ref != p2p.Ref{}:
-		return Request{c: m.c, message: ref, Got: p.Got}, nil
+		return Request{c: m.c, number: ref.Number, slot: ref.Slot, Got: p.Got}, nil
 	case !send:
-		p.Got.Counted = n
+		p.Got.Uncounted = 0
 	}
 	return Request{Got: p.Got}, nil
 }
@@ -121,24 +124,36 @@ func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int
 		return 0, err
 	}
 	defer m.c.End()
-	ref, n, err := m.enter(ctx, call, p, send)
+	ref, n, err := m.enter(ctx, call, p, send, m.c.Waiter.Spins)
+	if err == nil && ref == (p2p.Ref{}) && !m.c.Engine.Messages.Idle() {
+		err = m.moveRest(p) // other ranks may wait for it
+	}
 	if err != nil {
 		return 0, err
 	}
 	return m.finish(ctx, ref, n)
 }
 
+// moveRest moves the messages that are under way after p.
+func (m *Messages) moveRest(p *p2p.Message) error {
+	if err := m.c.Engine.Poll(); err != nil {
+		return m.fail(transport.CallFault(err, m.c.Rank, m.c.Engine.Messages.Describe(p)), p)
+	}
+	return nil
+}
+
 // enter begins a message on the communicator, which is claimed, unless ctx has ended, which is a failure of the
 // communicator even where the message would not have to wait. It returns the zero Ref and the number of moved bytes if
-// the message is done, else the number that may move.
-func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send bool) (ref p2p.Ref, n int, err error) {
+// the message is done, else the number that may move. For polls see p2p.Queue.Quick.
+func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send bool, polls int) (ref p2p.Ref, n int,
+	err error) {
 	if ctx.Err() != nil {
 		return ref, 0, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
 	row := rowOfMessage(send)
 	n = len(p.Buf)
 	m.c.Tally.enter(row, n)
-	done, err := m.c.Engine.Quick(p, send)
+	done, err := m.c.Engine.Quick(p, send, polls)
 	if !done {
 		ref = m.under.Add(p)
 		err = m.c.Engine.StartMessage(ref.Message(), send)

@@ -1,6 +1,8 @@
 package comm
 
 import (
+	"slices"
+
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
 )
@@ -16,6 +18,7 @@ func (a *Args) Prepare(c *Comm) {
 	case a.Err != nil || a.Kind == plan.Barrier:
 		return
 	}
+	a.counts, a.receives = slices.Clone(a.counts), slices.Clone(a.receives)
 	id := a.ID
 	if id.CountsAtRoot() {
 		id.Count = 0 // each rank has its own

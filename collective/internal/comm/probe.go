@@ -16,23 +16,24 @@ const Forever = engine.Forever
 // Probe finds the next message from a rank with a tag, or any, and waits for one for so long.
 func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait time.Duration) (p2p.Got, bool,
 	error) {
-	p := p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
 	if err := m.begin(call, from, tag, true); err != nil {
 		return p2p.Got{}, false, err
 	}
 	defer m.c.End()
+	p := &m.probe
+	*p = p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
 	m.c.Tally.enter(rowProbe, 0)
 	m.c.Tally.count(rowProbe, 0)
-	found, err := m.c.Engine.Look(&p)
+	found, err := m.c.Engine.Look(p)
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {
 	case err != nil:
-		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Messages.Describe(&p)), true
+		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Messages.Describe(p)), true
 	case ctx.Err() != nil:
 		return p2p.Got{}, false, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", tag))
 	}
 	if !failed && !found && wait != 0 {
-		fault, failed = m.c.Engine.WaitProbe(ctx, &p, &m.c.Waiter, wait)
+		fault, failed = m.c.Engine.WaitProbe(ctx, p, &m.c.Waiter, wait)
 	}
 	if failed {
 		return p2p.Got{}, false, m.c.failure.during(fault, p.String(), "")

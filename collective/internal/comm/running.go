@@ -11,11 +11,12 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Request is a call, or a message, under way. The zero value is done.
+// Request is a call, or a message, under way. The zero value is done. It has no more than the four words that Go passes
+// on in registers.
 type Request struct {
-	c       *Comm
-	seq     uint64  // the number of a call
-	message p2p.Ref // the message, the zero value where this is a call
+	c      *Comm
+	number uint64    // of the call or message
+	slot   *p2p.Slot // of the message, nil where this is a call
 
 	Got *p2p.Got // result of a receive, once it is done; nil for other calls
 }
@@ -26,9 +27,10 @@ const InFlight = devices.MaxCalls
 // callBlock is the number of calls whose memory is allocated at once: many communicators make few calls.
 const callBlock = 16
 
-// CallAt returns the place of the call with a number, which is that of the call InFlight before it.
+// CallAt returns the place of the call with a number: that of the call InFlight before it or, where that was done, of
+// the one before it. So calls one after the other have one place, which stays in the core's cache.
 func (c *Comm) CallAt(seq uint64) *engine.Call {
-	i := seq % InFlight
+	i := (seq - c.reused) % InFlight
 	block := &c.calls[i/callBlock]
 	if *block == nil {
 		*block = new([callBlock]engine.Call)
@@ -36,24 +38,26 @@ func (c *Comm) CallAt(seq uint64) *engine.Call {
 	return &(*block)[i%callBlock]
 }
 
-func (r Request) isMessage() bool { return r.message != p2p.Ref{} }
+func (r Request) isMessage() bool { return r.slot != nil }
+
+func (r Request) message() p2p.Ref { return p2p.Ref{Slot: r.slot, Number: r.number} }
 
 // done reports whether r is done.
 func (r Request) done() bool {
 	if r.isMessage() {
-		return r.message.Done()
+		return r.message().Done()
 	}
-	begun := r.c.callOf(r.seq)
+	begun := r.c.callOf(r.number)
 	return begun == nil || begun.Done()
 }
 
 // doing names r, which is not done, and the slices whose contents are undefined once it has failed.
 func (r Request) doing() (what, undefined string) {
 	if r.isMessage() {
-		p := r.message.Message()
+		p := r.message().Message()
 		return p.String(), undefinedOf(p)
 	}
-	return r.c.callOf(r.seq).ID.String(), undefinedIn(r.c.callOf(r.seq))
+	return r.c.callOf(r.number).ID.String(), undefinedIn(r.c.callOf(r.number))
 }
 
 // Wait returns when r is done on this rank. A ctx that ends is a failure
@@ -68,9 +72,9 @@ func (r Request) Wait(ctx context.Context) error {
 	defer r.c.End()
 	if r.isMessage() {
 		defer r.counted()
-		return r.c.Messages.wait(ctx, r.message.Message())
+		return r.c.Messages.wait(ctx, r.message().Message())
 	}
-	return r.c.Wait(ctx, r.seq, &r.c.Waiter)
+	return r.c.Wait(ctx, r.number, &r.c.Waiter)
 }
 
 // Test moves the calls and messages under way as far as it can, and reports whether r is done. It does not wait.
@@ -85,7 +89,7 @@ func (r Request) Test() (bool, error) {
 	defer r.counted()
 	err := r.c.Engine.Poll()
 	fault, failed := r.c.Endpoint.Aborted()
-	if err == nil && !failed && r.isMessage() && !r.done() && !r.c.Engine.Messages.Keep(r.message.Message()) {
+	if err == nil && !failed && r.isMessage() && !r.done() && !r.c.Engine.Messages.Keep(r.message().Message()) {
 		_, err = r.c.Engine.Messages.Move()
 	}
 	if err == nil && (!failed || r.done()) {
@@ -111,8 +115,8 @@ func (c *Comm) callOf(seq uint64) *engine.Call {
 // counted corrects the counted bytes of a receive, once it is done: the message may have been shorter.
 func (r Request) counted() {
 	if g := r.Got; g != nil && r.done() {
-		add(&r.c.Tally.rows[rowRecv].bytes, g.Bytes()-g.Counted)
-		g.Counted = g.Bytes()
+		add(&r.c.Tally.rows[rowRecv].bytes, g.Uncounted)
+		g.Uncounted = 0
 	}
 }
 
@@ -139,9 +143,9 @@ func (r Request) resume() (done bool, err error) {
 		return false, c.failure.in(what, undefined)
 	}
 	if r.isMessage() {
-		c.Tally.enter(rowOfMessage(!r.message.Message().Receives()), 0)
+		c.Tally.enter(rowOfMessage(!r.message().Message().Receives()), 0)
 	} else {
-		begun := c.callOf(r.seq)
+		begun := c.callOf(r.number)
 		c.Tally.enter(rowOf(&begun.ID), int(begun.ID.Count)*begun.Size())
 	}
 	return false, nil
@@ -176,7 +180,7 @@ func (c *Comm) Start(a *Args) (Request, error) {
 }
 
 // Latest is the call that has begun last.
-func (c *Comm) Latest() Request { return Request{c: c, seq: c.Seq} }
+func (c *Comm) Latest() Request { return Request{c: c, number: c.Seq} }
 
 // Run makes a call and waits for it.
 func (c *Comm) Run(ctx context.Context, a *Args) error {
@@ -226,12 +230,13 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if a.Pieces == nil {
 		next.Pieces = pieces
 	}
+	a.layOut(c, next)
 	planned := bytes
 	if a.ID.CountsByPair() {
 		planned = pairedBytes // ranks have each their own length
 	}
 	pr, served, err := c.Setup.Program(a.Kind, int(a.ID.Root), planned, a.Func != nil)
-	if err == nil && a.OutAt != nil && !pr.Straight() {
+	if err == nil && a.receives != nil && !pr.Straight() {
 		err = fmt.Errorf("the given plan passes parts on, which those of an %s do not allow", a.ID.Name())
 	}
 	if err != nil { // the others wait for this rank
@@ -255,11 +260,23 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 // such a call moves each part straight from one rank to another.
 const pairedBytes = 1 << 20
 
-// MakeRoom waits for the call whose place the next one takes.
+// MakeRoom waits for the call whose place the next one takes. It changes nothing if it is called again before Enter.
 func (c *Comm) MakeRoom(ctx context.Context) error {
+	reusePlace(c)
 	old := c.CallAt(c.Seq + 1)
 	if old.ID.Seq == 0 || old.Done() {
 		return nil
 	}
-	return c.Wait(ctx, old.ID.Seq, &c.Waiter)
+	if err := c.Wait(ctx, old.ID.Seq, &c.Waiter); err != nil {
+		return err
+	}
+	reusePlace(c) // the latest call may have been done in that wait, too
+	return nil
+}
+
+// reusePlace gives the next call of c the place of the latest one, if that is done, and so all before it are.
+func reusePlace(c *Comm) {
+	if latest := c.CallAt(c.Seq); latest.ID.Seq == c.Seq && latest.Done() {
+		c.reused++
+	}
 }

@@ -43,11 +43,12 @@ func (l *Links) watchOver() {
 	}
 }
 
-// The numbers of checks in a row that must find that a rank has ended which the World has not lost.
+// endedChecks is the number of checks in a row that must find that a rank has ended which the World has not lost. Where
+// its links have ended the World may report why. Where it has closed the World the communicator's notice may arrive
+// later: the Close of this rank, which waits for less than that, then ends without a fault.
 const (
-	leftChecks  = 2                            // it has closed the World: the communicator's notice may arrive later
-	endedChecks = int(endedAfter / CheckEvery) // its links have ended: the World may report why
-	endedAfter  = time.Second
+	endedChecks = int(endedAfter / CheckEvery)
+	endedAfter  = 1200 * time.Millisecond
 )
 
 // missed makes it a fault that a rank calls nothing any more and the World has not lost it: it has closed that and not
@@ -61,7 +62,7 @@ func (l *Links) missed(gone []int) {
 			gone[r] = 0
 		}
 		switch {
-		case left && gone[r] >= leftChecks:
+		case left && gone[r] >= endedChecks:
 			l.Abort(transport.Faultf(transport.FaultClosed, r, "rank %d has closed its world and not the communicator", r))
 		case errors.Is(ended, transport.ErrCorrupt):
 			l.Abort(transport.Faultf(transport.FaultLink, r, "rank %d: %v", r, ended))

@@ -231,7 +231,8 @@ func TestMismatch(t *testing.T) {
 		}
 		m.groups[1-r].Abort(errTest) // as a communicator does
 		var mismatch *Mismatch
-		found[r] = errors.As(m.groups[r].Err(), &mismatch) && mismatch.Peer == 1-r && mismatch.Theirs.Op != mismatch.Mine.Op
+		found[r] = errors.As(m.groups[r].Err(), &mismatch) && mismatch.Peer == 1-r &&
+			mismatch.Theirs.What != mismatch.Mine.What
 		if err := m.drained(s); err != nil {
 			return err
 		}

@@ -341,7 +341,7 @@ func oracle(p *plan.Plan, rank, count int) []byte {
 
 // buffers allocates the buffers of a rank, apart or in place, and returns the call.
 func (d *dry) buffers(p *plan.Plan, rank, count int, inPlace bool) Call {
-	c := Call{Header: call.Header{Seq: 1, Count: uint64(count), Kind: uint8(p.Kind), Root: int32(p.Root)},
+	c := Call{Header: call.Header{Seq: 1, Count: uint64(count), What: call.What(uint8(p.Kind), 0, 0, 0, int32(p.Root))},
 		Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum}}
 	in, out := input(rank, count), 4*count
 	switch p.Kind {

@@ -200,8 +200,8 @@ func (m *machine) begin(r int, s *cuda.Stream, u *under) error {
 		return err
 	}
 	call := &Call{
-		Header: call.Header{Seq: c.seq, Count: uint64(c.count), Kind: uint8(p.Kind), Op: uint8(c.op),
-			DType: uint8(c.dtype), Root: int32(p.Root)},
+		Header: call.Header{Seq: c.seq, Count: uint64(c.count),
+			What: call.What(uint8(p.Kind), uint8(c.op), uint8(c.dtype), 0, int32(p.Root))},
 		In: u.in.Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: c.dtype}, Chunks: plan.Chunks{Max: c.chunk},
 	}
 	if reduces(p.Kind) {

@@ -12,8 +12,6 @@ type Args struct {
 	In     []byte  // input of this rank, nil where its plan never reads it
 	Out    []byte  // output of this rank, nil where its plan never writes it; may be In
 	Pieces []Piece // unless empty, in place of In and Out: a message in pieces, one after the other
-	Begins []int   // unless nil, parts differ: where each begins, and the last ends, in elements
-	OutAt  []int   // unless nil, Begins is that of In, and this that of Out: see CountsByPair
 	Then   func()  // unless nil, what this rank does once a call has moved all
 	kernel.Work
 }
@@ -23,6 +21,8 @@ type Args struct {
 type Call struct {
 	Args
 	Chunks plan.Chunks // how the message is cut
+	Begins []int       // unless empty, parts differ: where each begins, and the last ends, in elements
+	OutAt  []int       // unless empty, Begins is that of In, and this that of Out: see CountsByPair
 
 	program *Program
 	header  call.Header // the header made of ID, which travels with every chunk
@@ -49,7 +49,7 @@ type Piece struct {
 // bytes is the length of a part of the message, on average where parts differ and this rank has the counts of all, or
 // the whole one without parts. Where two ranks have the count of a part it is the longest that this one sends.
 func (c *Call) bytes() int64 {
-	if c.OutAt != nil {
+	if len(c.OutAt) > 0 {
 		most := 0
 		for i, from := range c.Begins[1:] {
 			most = max(most, from-c.Begins[i])
@@ -57,7 +57,7 @@ func (c *Call) bytes() int64 {
 		return int64(most) * int64(c.DType.Size())
 	}
 	bytes := int64(c.ID.Count) * int64(c.Size())
-	if c.Begins == nil || c.ID.CountsAtRoot() && c.program.e.rank != int(c.ID.Root) {
+	if len(c.Begins) == 0 || c.ID.CountsAtRoot() && c.program.e.rank != int(c.ID.Root) {
 		return bytes
 	}
 	ranks := len(c.Begins) - 1

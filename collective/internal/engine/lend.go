@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
@@ -22,15 +24,11 @@ const sharedOversubscribedFrom = 128 << 10
 // memory of this process to ranks that have to read it by a system call, process_vm_readv. The result is the same on
 // all ranks.
 //
-// From which size on it pays is measured when the communicator is made (probe.Lending). On AMD EPYC (Zen 5, virtual),
-// while its cores share a cache, with two ranks on two cores 16 KiB take 4.4 us by that call and 2.4 through slots, 64
-// KiB 5.6 and 8.5, 1 MiB 42 and 138; while they do not, 16 KiB 4.9 and 10. The figures below are of an Intel Xeon.
-//
-// Measured with two ranks on two cores: 8 KiB take 1.6 us by that call and 2.1 through slots, 128 KiB 6.3 and 10.9, 512
-// KiB 21 and 35. From 1 MiB on the sent bytes come from memory either way, and one core that copies is slower than two
-// that copy to slots and from them: 2 MiB take 180 and 143 us. But a sender that has nothing else to do copies half of
-// it (see help), and then it is 95. While cores share a cache, slots, which stay there, are quicker for any size: 1 MiB
-// took 22 us on that EPYC, and 42 by both ranks (Lending.SlotsAlone).
+// From which size on it pays is measured when the communicator is made (probe.Lending). On AMD EPYC (Zen 5, virtual)
+// with two ranks on two cores an AllGather of 32 KiB takes 10.8 us by that call and 5.7 through slots, 128 KiB 15.1 and
+// 13.6, 1 MiB 121 and 112; a Broadcast 8.1 and 3.6, 9.3 and 7.2, 30 and 51: the sender, which has nothing else to do,
+// copies half of it (see help). Where cores share a cache, slots, which stay there, can be quicker for any size
+// (Lending.SlotsAlone). The figures below are of an Intel Xeon.
 //
 // A reduction gains nothing: the ranks of an AllReduce are busy anyway, and a rank must read again the bytes that it
 // has read. 2 MiB take 343 us through slots, 407 with inputs lent, 504 with results lent, and 458 with both.
@@ -46,8 +44,41 @@ func (e *Engine) lendsOwn(kind call.Kind, bytes int64) bool {
 		return false
 	case e.oversubscribed:
 		return (kind == call.AllToAll || kind == call.Scatter) && bytes >= p2p.LentOversubscribed
+	case kind == call.AllGather, kind == call.ExScan, kind == call.AllToAll && bytes >= partsFrom, bytes >= slotsFrom:
+		return !e.lending.below(clearGain)
 	}
-	return true
+	return e.helps(kind) || !e.lending.below(exchangeGain)
+}
+
+// Where copies to slots are quick (see cpu.Copy) and ranks have cores of their own, lent memory pays less
+// often than its measured gain: two copies in the caches are quicker than one by the system call. On two cores of an
+// AMD EPYC that share a cache, where the gain is 0.4, and in brackets on cores that do not, where it is 1, us lent and
+// through slots:
+//
+//	ExScan    1 MiB  67, 25 (74, 44)    8 MiB   750, 230   (810, 370)
+//	AllGather 1 MiB  98, 77 (138, 99)   8 MiB 1,650, 1,090 (2,340, 1,210)
+//	AllToAll  1 MiB 114, 89 (127, 125)  8 MiB 2,360, 1,510 (2,080, 1,460)
+//	SendRecv  1 MiB  68, 53 (58, 84)    8 MiB 1,060, 610   (800, 750)
+//	Gather    1 MiB         (62, 64)    8 MiB              (770, 600)
+const (
+	exchangeGain = 0.6     // below it ranks that send and receive use slots,
+	clearGain    = 1.5     // and below it so do an AllGather, an ExScan,
+	partsFrom    = 1 << 20 // an AllToAll with parts of that many bytes,
+	slotsFrom    = 8 << 20 // and whatever is of that many
+)
+
+// below reports whether lent memory is known to gain less than that.
+func (l *Lending) below(gain float64) bool { return l.Gain > 0 && l.Gain < gain }
+
+// messages returns the sizes from and below which messages are lent.
+func (l *Lending) messages(oversubscribed bool) (from, below int64) {
+	switch {
+	case oversubscribed || !l.below(clearGain):
+		return l.From, math.MaxInt64
+	case l.below(exchangeGain):
+		return math.MaxInt64, math.MaxInt64
+	}
+	return l.From, slotsFrom
 }
 
 // prepareLending determines which buffers of c can be lent.

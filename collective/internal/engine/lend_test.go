@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -147,6 +148,47 @@ func TestSlotsAlone(t *testing.T) {
 			if got := e.lendsOwn(kind, 1<<20); got != lends {
 				t.Errorf("slots alone %v: %v lends: %v, want %v", alone, kind, got, lends)
 			}
+		}
+	}
+}
+
+// TestLendsByGain: where lent memory gains little, ranks with cores of their own that send and receive use slots, and
+// so do all large payloads.
+func TestLendsByGain(t *testing.T) {
+	const small, middle, large = 256 << 10, 1 << 20, 8 << 20
+	for _, tc := range []struct {
+		gain    float64
+		kind    call.Kind
+		lent    []int64
+		through []int64
+	}{
+		{0, call.AllGather, []int64{small, middle, large}, nil},
+		{2, call.AllGather, []int64{small, middle, large}, nil},
+		{1, call.AllGather, nil, []int64{small, middle, large}},
+		{1, call.ExScan, nil, []int64{small, middle, large}},
+		{2, call.AllToAll, []int64{small, middle, large}, nil},
+		{1, call.AllToAll, []int64{small}, []int64{middle, large}},
+		{0.4, call.AllToAll, nil, []int64{small, middle, large}},
+		{1, call.Gather, []int64{small, middle}, []int64{large}},
+		{0.4, call.Gather, []int64{small, middle}, []int64{large}},
+	} {
+		e := &Engine{lending: Lending{From: 8 << 10, Gain: tc.gain}}
+		for want, sizes := range map[bool][]int64{true: tc.lent, false: tc.through} {
+			for _, bytes := range sizes {
+				if got := e.lendsOwn(tc.kind, bytes); got != want {
+					t.Errorf("gain %v: %v of %d bytes lends: %v, want %v", tc.gain, tc.kind, bytes, got, want)
+				}
+			}
+		}
+	}
+	for gain, want := range map[float64][2]int64{0: {8 << 10, math.MaxInt64}, 2: {8 << 10, math.MaxInt64},
+		1: {8 << 10, large}, 0.4: {math.MaxInt64, math.MaxInt64}} {
+		l := Lending{From: 8 << 10, Gain: gain}
+		if from, below := l.messages(false); [2]int64{from, below} != want {
+			t.Errorf("gain %v: messages are lent from %d to %d bytes, want %d", gain, from, below, want)
+		}
+		if from, below := l.messages(true); from != 8<<10 || below != math.MaxInt64 {
+			t.Errorf("gain %v, shared cores: messages are lent from %d to %d bytes", gain, from, below)
 		}
 	}
 }

@@ -9,17 +9,22 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Quick sends or receives p if that can be done at once: see p2p.Queue.
-func (e *Engine) Quick(p *p2p.Message, send bool) (done bool, err error) {
-	if done = e.Messages.Quick(p, send); done && !e.Idle() {
+// Quick sends or receives p if that can be done at once: see p2p.Queue. It polls only once where anything is under way.
+func (e *Engine) Quick(p *p2p.Message, send bool, polls int) (done bool, err error) {
+	if e.first != nil || e.Messages.Active() {
+		polls = 1
+	}
+	if done = e.Messages.Quick(p, send, polls); done && e.first != nil {
 		err = e.Poll() // other ranks may wait for the rest
 	}
 	return done, err
 }
 
-// StartMessage begins to send message p, or to receive it. An error is for transport.CallFault.
+// StartMessage begins to send message p, or to receive it, and moves the calls under way. Other messages, and what
+// others lend, are for the Poll of a wait: of two ranks that send to each other, neither reads before it lends. An
+// error is for transport.CallFault.
 func (e *Engine) StartMessage(p *p2p.Message, send bool) error {
-	if err := e.Messages.Start(p, send); err != nil {
+	if err := e.Messages.Start(p, send); err != nil || e.first == nil {
 		return err
 	}
 	return e.Poll()

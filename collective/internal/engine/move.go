@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -119,24 +120,25 @@ func (t *track) move(s *step, to []byte, from, n int) {
 	t.movePieces(s, to, t.Start+from, n)
 }
 
-// combine computes the value of operands into to and dst, either of which may
-// be nil. With both, it is the window that is read again: it stays in cache.
+// ownFrom is the size of a value, in bytes, from which it is computed in memory of this rank and then copied to the
+// window: another core has the lines of the window, and kernel.Copy does not read them. AllReduce of 1 MiB on two ranks
+// took 104 us in place of 130.
+const ownFrom = cpu.CopyFrom
+
+// combine computes the value of operands into to and dst, either of which may be nil.
 func (e *Engine) combine(c *Call, operands [][]byte, to, dst []byte) {
-	value := to
-	if to == nil {
-		value = dst
+	value := dst
+	switch {
+	case len(operands) == 1:
+		value = operands[0]
+	case to == nil:
+	case len(to) < ownFrom:
+		value = to
+	case dst == nil || c.stream:
+		value = e.scratch(len(to))
 	}
 	switch {
-	case len(operands) == 1 && to != nil && dst != nil:
-		if len(dst) > 0 && &dst[0] != &operands[0][0] {
-			kernel.Copy(dst, operands[0], c.stream)
-		}
-		kernel.Copy(to, operands[0], false)
-		return
 	case len(operands) == 1:
-		if len(value) > 0 && &value[0] != &operands[0][0] {
-			kernel.Copy(value, operands[0], c.stream && to == nil)
-		}
 	case c.Func != nil:
 		e.call(c, value, operands)
 	case len(operands) == 2 && !c.stream:
@@ -146,8 +148,11 @@ func (e *Engine) combine(c *Call, operands [][]byte, to, dst []byte) {
 	default:
 		kernel.ReduceMany(c.Op, c.DType, value, operands, c.stream && to == nil)
 	}
-	if to != nil && dst != nil {
-		kernel.Copy(dst, to, c.stream)
+	if dst != nil {
+		kernel.Copy(dst, value, c.stream)
+	}
+	if to != nil {
+		kernel.Copy(to, value, false)
 	}
 }
 
@@ -165,7 +170,7 @@ func (e *Engine) call(c *Call, value []byte, operands [][]byte) {
 	}
 	copy(acc, operands[0])
 	for _, b := range operands[1:] {
-		c.Func(acc, b)
+		c.Func.Combine(acc, b)
 	}
 	copy(value, acc)
 }
@@ -207,8 +212,8 @@ func (t *track) operand(a *operand, in, out []byte, from, n int) []byte {
 
 // buffer returns n bytes of b, from byte from of its part on.
 func (t *track) buffer(b plan.Buf, part int, in, out []byte, from, n int) []byte {
-	if begins := t.call.Begins; begins != nil {
-		if b == plan.Out && t.call.OutAt != nil {
+	if begins := t.call.Begins; len(begins) > 0 {
+		if b == plan.Out && len(t.call.OutAt) > 0 {
 			begins = t.call.OutAt
 		}
 		from += begins[part] * t.call.DType.Size()

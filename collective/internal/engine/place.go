@@ -59,7 +59,7 @@ func (t *track) place() {
 	c := t.call
 	for i := range t.steps {
 		s := &t.steps[i]
-		if c.OutAt != nil {
+		if len(c.OutAt) > 0 {
 			t.turn(s)
 		}
 		if c.places(s, t.Grain) && t.Bytes > 0 {

@@ -42,8 +42,17 @@ type track struct {
 	next      int    // the index of the next of steps
 	chunk     int    // the number of the chunk at work
 	plan.Span        // of the lane in call
+	whole     plan.Span
+	of        spanOf // what whole was computed for
 	part      int    // bytes of one part of the message
 	moved     int    // bytes of the step at work, where its chunk moves bit by bit
+}
+
+// spanOf is what the plan.Span of a track depends on.
+type spanOf struct {
+	count  int64
+	elem   int
+	chunks plan.Chunks
 }
 
 // Bind opens the links that the rank of e needs for p. Lane i of the plan travels on lane
@@ -106,12 +115,15 @@ func (t *track) begin(c *Call) {
 	e := t.e
 	elem := c.Size()
 	count := int64(c.ID.Count)
-	if c.Begins != nil && c.OutAt == nil {
+	if len(c.Begins) > 0 && len(c.OutAt) == 0 {
 		count = int64(c.Begins[t.share.Part+1] - c.Begins[t.share.Part])
 	}
 	t.call, t.seq, t.next, t.chunk = c, c.ID.Seq, 0, 0
 	t.part = int(count) * elem
-	t.Span = t.share.Span(count, elem, c.Chunks, e.slotBytes)
+	if of := (spanOf{count, elem, c.Chunks}); t.of != of {
+		t.of, t.whole = of, t.share.Span(count, elem, c.Chunks, e.slotBytes)
+	}
+	t.Span = t.whole
 	t.head, t.wide = c.header, c.wide
 	if c.ID.CountsAtRoot() {
 		t.head.Count = uint64(count)
@@ -123,7 +135,7 @@ func (t *track) begin(c *Call) {
 	if t.wide {
 		t.Cut(e.wideChunk(c.program.passes))
 	}
-	if c.OutAt != nil {
+	if len(c.OutAt) > 0 {
 		t.vary()
 	}
 	t.place()

@@ -176,7 +176,7 @@ func (e *Engine) pop() bool {
 func (t *track) advance() (more bool, err error) {
 	for {
 		for t.chunk < t.Chunks {
-			if s := &t.steps[t.next]; t.call.OutAt == nil || t.turn(s) {
+			if s := &t.steps[t.next]; len(t.call.OutAt) == 0 || t.turn(s) {
 				var ok bool
 				from := t.chunk * t.Grain
 				if n := min(t.Grain, t.Bytes-from); t.wide {

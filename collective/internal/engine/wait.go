@@ -28,6 +28,10 @@ type Waiter struct {
 	// piece that comes, and a poll between any two turns of other ranks, cost more than the work on the piece.
 	Backoff time.Duration
 
+	// Crowded reports whether another program has the core and yields take long: then the rank sleeps at once. Nil: it is
+	// not known.
+	Crowded func() bool
+
 	// SpinsLong makes the rank poll for about the time of a message before it starts to yield, where the sender can
 	// make progress without other ranks. Right for ranks of one host that share cores: one that gives its core away
 	// while the message is being copied gets it back only after a turn of all the others.
@@ -75,7 +79,11 @@ func (w *Waiter) polls(e *Engine, c *Call) int {
 // wait polls until done is set or e cannot continue. It yields after spins polls that find nothing.
 func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) error {
 	p, idle, steps := w.Progress, 0, e.steps
-	held, alone := false, spins+min(w.Yields, yieldsAlone)
+	yields := w.Yields
+	if w.Crowded != nil && w.Crowded() {
+		yields = 0
+	}
+	held, alone := false, spins+min(yields, yieldsAlone)
 	if w.Pollers <= 1 && p.Held() {
 		alone = 0 // this goroutine has the processor that the poller needs
 	}
@@ -104,7 +112,7 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 	}
 	t := &e.wait
 	t.Waiter, t.ctx, t.e, t.done, t.spins, t.idle, t.steps = w, ctx, e, done, spins, idle, steps
-	t.asleep, t.kept = Sleeper{}, false
+	t.yields, t.asleep, t.kept = yields, Sleeper{}, false
 	p.Wait(&t.seat, t, held, w.Pollers)
 	err := t.err
 	t.ctx, t.err, t.done = nil, nil, nil // what done is a part of may be large
@@ -135,6 +143,7 @@ type wait struct {
 	done   *bool
 	err    error // the error that has ended the wait
 	spins  int
+	yields int
 	idle   int    // polls in a row that found nothing, before it yields, yields or sleeps for the next one
 	steps  uint64 // the steps of e when it last moved
 	asleep Sleeper
@@ -150,9 +159,9 @@ func (t *wait) next() progress.State {
 	switch {
 	case t.idle <= t.spins:
 		return progress.Moving
-	case t.idle <= t.spins+t.Yields:
-		if t.asleep.Tired(t.idle - t.spins) {
-			t.idle = t.spins + t.Yields
+	case t.idle <= t.spins+t.yields:
+		if t.asleep.Tired(t.idle-t.spins) || t.Crowded != nil && t.Crowded() {
+			t.idle = t.spins + t.yields
 		}
 		return progress.Idle
 	}

@@ -233,3 +233,45 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		t.Errorf("asked of the bell: %q, want %q", bell.calls, want)
 	}
 }
+
+// yieldsBell counts yields.
+type yieldsBell struct {
+	transport.Bell
+	yields *int
+}
+
+func (b yieldsBell) Yield() { *b.yields++ }
+
+type yieldsEndpoint struct {
+	transport.Endpoint
+	yields *int
+}
+
+func (e yieldsEndpoint) Bell() transport.Bell { return yieldsBell{e.Endpoint.Bell(), e.yields} }
+
+// A rank whose core is crowded sleeps in place of yields.
+func TestCrowdedCore(t *testing.T) {
+	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256}
+	for crowded, most := range map[bool]int{false: 500, true: 20} {
+		eps, err := connectShm(layout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yields := 0
+		k := New(yieldsEndpoint{eps[0], &yields}, 0, &layout, 0, false, Lending{From: 8 << 10})
+		w := &Waiter{Spins: 1, Yields: 400, Crowded: func() bool { return crowded }}
+		p := message(1, 0, 1, make([]byte, 4))
+		if err := k.StartMessage(p, false); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, _ = k.WaitMessage(ctx, p, w)
+		cancel()
+		if yields > most || !crowded && yields < 400 {
+			t.Errorf("crowded: %v: %d yields", crowded, yields)
+		}
+		for _, ep := range eps {
+			ep.Close()
+		}
+	}
+}

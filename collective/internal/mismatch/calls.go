@@ -30,29 +30,36 @@ type Link struct {
 // New returns the Calls of a rank of size ranks, before the first, whose end of links is ep.
 func New(ep transport.Endpoint, rank, size int) *Calls { return &Calls{rank: rank, size: size, ep: ep} }
 
-// Enter records and publishes call id, which begins by the plan of the given digest, and stores its header in h. The
-// Chain of both is a digest of all calls so far, and of the plans that they run by. So a rank that runs the call by
-// another plan than its peer, or has made another call earlier, from which both returned without data from each other,
-// is detected at their next chunk. A call that runs elsewhere than on these links has no digest and no begins.
+// Enter records and publishes call id, which begins by the plan of the given digest, and stores its header in h. begins
+// are those of its parts, where they differ and all ranks know them: their digest is in the header, too. The Chain of
+// both is a digest of all calls so far, and of the plans that they run by. So a rank that runs the call by another plan
+// than its peer, or has made another call earlier, from which both returned without data from each other, is detected
+// at their next chunk. A call that runs elsewhere than on these links has no digest and no begins.
 func (c *Calls) Enter(id *call.ID, h *call.Header, digest uint64, begins []int) {
 	count := id.Count
-	id.Chain = 0
-	id.Encode(h)
 	if id.CountsByPair() {
 		count, begins = 0, nil
 	}
-	c.chained(digest ^ count*0x165667B19E3779F9 ^ h.Words()[2]*0xD6E8FEB86659FD93)
-	for _, n := range begins {
-		c.chained(uint64(n))
-	}
+	id.Chain, id.Parts = 0, digestOf(begins)
+	id.Encode(h)
+	c.chain = mixed(c.chain, digest^count*0x165667B19E3779F9^h.What*0xD6E8FEB86659FD93^uint64(id.Parts))
 	id.Chain = uint8(c.chain >> 32)
-	h.Chain = id.Chain
+	h.SetChain(id.Chain)
 	c.ep.Enter(h)
 	c.log.Put(h)
 }
 
-// chained adds v to the digest of all calls.
-func (c *Calls) chained(v uint64) { c.chain = bits.RotateLeft64((c.chain^v)*0x9E3779B97F4A7C15, 29) }
+// digestOf returns a digest of where parts begin, 0 where none do.
+func digestOf(begins []int) uint32 {
+	sum := uint64(0)
+	for _, n := range begins {
+		sum = mixed(sum, uint64(n))
+	}
+	return uint32((sum ^ sum>>32) * 0xD6E8FEB86659FD93 >> 32)
+}
+
+// mixed adds v to a digest.
+func mixed(digest, v uint64) uint64 { return bits.RotateLeft64((digest^v)*0x9E3779B97F4A7C15, 29) }
 
 // callAt returns this rank's call with number seq, the latest one when that is
 // too long ago or still to come. The owner of the links calls it.

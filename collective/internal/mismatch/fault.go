@@ -22,6 +22,8 @@ func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 	text := fmt.Sprintf("rank %d called %v while rank %d called %v", peer, theirs, second, mine)
 	its, own := theirs, mine
 	its.Number, own.Number = 0, 0
+	counted := theirs
+	counted.Parts = mine.Parts
 	switch {
 	case mine.CountsAtRoot() && sameButChain(theirs, mine) && theirs.Chain == mine.Chain:
 		root, r, has, counted := second, peer, theirs.Count, mine.Count
@@ -35,12 +37,10 @@ func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 			"Init 1): ranks make and start equal persistent calls in the same order", peer, own,
 			theirs.Number+1, second, mine.Number+1)
 	case sameButChain(theirs, mine):
-		by := "by different plans"
-		if mine.Varied {
-			by = "with different counts or " + by
-		}
-		text = fmt.Sprintf("rank %d and rank %d run %v %s, or have made different calls before it", peer, second,
-			mine, by)
+		text = fmt.Sprintf("rank %d and rank %d run %v by different plans, or have made different calls before it", peer,
+			second, mine)
+	case sameButChain(counted, mine):
+		text = fmt.Sprintf("rank %d called %v with different counts than rank %d", peer, theirs, second)
 	}
 	return transport.Fault{Kind: transport.FaultMismatch, Rank: suspect, Text: text}
 }

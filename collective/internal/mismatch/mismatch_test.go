@@ -2,6 +2,8 @@ package mismatch
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,8 +216,8 @@ func TestFaultTexts(t *testing.T) {
 	longer.Count = 5
 	second, varied, other := sum, sum, sum
 	second.Number, varied.Varied, other.Chain = 1, true, 9
-	otherVaried := varied
-	otherVaried.Chain = 9
+	otherParts, otherChain := varied, varied
+	otherParts.Parts, otherParts.Chain, otherChain.Chain = 7, 9, 9
 	for _, c := range []struct {
 		theirs, mine call.ID
 		want         string
@@ -225,8 +227,9 @@ func TestFaultTexts(t *testing.T) {
 			"(a plain call is as Init 1): ranks make and start equal persistent calls in the same order"},
 		{other, sum, "rank 1 and rank 0 run AllReduce #0 (sum of 64 float32) by different plans, or have made different " +
 			"calls before it"},
-		{otherVaried, varied, "rank 1 and rank 0 run AllReduceV #0 (sum of 64 float32) with different counts or by " +
-			"different plans, or have made different calls before it"},
+		{otherChain, varied, "rank 1 and rank 0 run AllReduceV #0 (sum of 64 float32) by different plans, or have made " +
+			"different calls before it"},
+		{otherParts, varied, "rank 1 called AllReduceV #0 (sum of 64 float32) with different counts than rank 0"},
 	} {
 		_, ranks := newRanks(2)
 		mustFail(t, ranks[0].Fault(1, c.theirs, c.mine), -1, "%s", c.want)
@@ -242,6 +245,7 @@ func TestPlans(t *testing.T) {
 	own := gather
 	own.Count = 7
 	sum := with(func(id *call.ID) { id.Seq = 1 })
+	parts := with(func(id *call.ID) { id.Kind, id.Varied, id.Seq = call.ReduceScatter, true, 1 })
 	for _, c := range []struct {
 		name    string
 		ids     [2]call.ID
@@ -251,7 +255,7 @@ func TestPlans(t *testing.T) {
 	}{
 		{"same", [2]call.ID{sum, sum}, [2]uint64{5, 5}, [2][]int{{0, 1, 2}, {0, 1, 2}}, true},
 		{"plans", [2]call.ID{sum, sum}, [2]uint64{5, 6}, [2][]int{}, false},
-		{"parts", [2]call.ID{sum, sum}, [2]uint64{5, 5}, [2][]int{{0, 1, 2}, {0, 2, 2}}, false},
+		{"parts", [2]call.ID{parts, parts}, [2]uint64{5, 5}, [2][]int{{0, 1, 2}, {0, 2, 2}}, false},
 		{"counts of a root", [2]call.ID{gather, own}, [2]uint64{5, 5}, [2][]int{{0, 64, 71}, {0, 0, 7}}, true},
 	} {
 		b, ranks := newRanks(2)
@@ -262,9 +266,55 @@ func TestPlans(t *testing.T) {
 				t.Errorf("%s: rank %d has the header %+v of %+v", c.name, r, h, id)
 			}
 		}
-		if got := b.calls[0][0].Chain == b.calls[1][0].Chain; got != c.same {
+		if got := b.calls[0][0].ID().Chain == b.calls[1][0].ID().Chain; got != c.same {
 			t.Errorf("%s: same Chain %v, want %v", c.name, got, c.same)
 		}
+	}
+}
+
+// TestPermutedCounts: calls whose counts have equal totals in another order differ in their headers alone, whatever
+// calls came before, and the error names the counts.
+func TestPermutedCounts(t *testing.T) {
+	random := rand.New(rand.NewPCG(34, 1))
+	beginsOf := func(counts []int) []int {
+		begins := []int{0}
+		for r, n := range counts {
+			begins = append(begins, begins[r]+n)
+		}
+		return begins
+	}
+	for pair := range 50_000 {
+		size, most := 2+random.IntN(15), 1<<random.IntN(30)
+		counts := [2][]int{make([]int, size), nil}
+		for r := range size {
+			counts[0][r] = random.IntN(most + 1)
+		}
+		counts[1] = slices.Clone(counts[0])
+		if random.IntN(2) == 0 { // two ranks are exchanged, or one element moves
+			a, b := random.IntN(size), random.IntN(size)
+			counts[1][a], counts[1][b] = counts[1][b], counts[1][a]
+		} else if a, b := random.IntN(size), random.IntN(size); counts[1][a] > 0 {
+			counts[1][a]--
+			counts[1][b]++
+		}
+		if slices.Equal(counts[0], counts[1]) {
+			continue
+		}
+		b, ranks := newRanks(2)
+		var ids [2]call.ID
+		for r := range ranks {
+			begins := beginsOf(counts[r])
+			ids[r] = call.ID{Kind: call.AllGather, DType: kernel.Float32, Root: -1, Varied: true, Seq: 1,
+				Count: uint64(begins[size]), Number: uint16(pair % 3)}
+			ranks[r].Enter(&ids[r], new(call.Header), 5, begins)
+			if got := b.calls[r][0].ID(); got != ids[r] {
+				t.Fatalf("the header of %+v is decoded as %+v", ids[r], got)
+			}
+		}
+		if sameButChain(ids[0], ids[1]) {
+			t.Fatalf("calls with the counts %v and %v do not differ", counts[0], counts[1])
+		}
+		mustFail(t, ranks[0].Compare(ids[0]), -1, "rank 1 called %v with different counts than rank 0", ids[1])
 	}
 }
 

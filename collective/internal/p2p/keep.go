@@ -58,11 +58,17 @@ func (r *peer) sentKept(p *Message) {
 	p.Tag, p.DType, p.Buf, p.moved, p.done = next.tag, next.dtype, next.buf, 0, false
 }
 
+// lost is a message that was kept for a rank which has closed.
+type lost struct {
+	to int
+	id call.ID
+}
+
 // undelivered drops the messages that were kept for a rank that has closed, and notes the first of them.
 func (r *peer) undelivered(p *Message) {
 	q := r.q
 	if q.lost == nil {
-		q.lost = &Got{From: p.Peer, ID: p.id()}
+		q.lost = &lost{to: p.Peer, id: p.id()}
 	}
 	for len(p.behind) > 0 {
 		r.sentKept(p)

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -24,7 +25,7 @@ func pair(t *testing.T, lendFrom int64) (first, second *Queue) {
 		t.Cleanup(func() { eps[r].Close() })
 		reach := make([]bool, 2)
 		reach[1-r], _ = eps[r].Reaches(1 - r)
-		all[r] = New(eps[r], r, mismatch.New(eps[r], r, 2), 0, reach, lendFrom, false)
+		all[r] = New(eps[r], r, mismatch.New(eps[r], r, 2), 0, reach, lendFrom, math.MaxInt64, false)
 	}
 	return all[0], all[1]
 }
@@ -138,5 +139,40 @@ func TestUndelivered(t *testing.T) {
 	}
 	if src, dst, id, found := from.Unreceived(); !found || src != 0 || dst != 1 || id.Tag != 0 || id.Count != 1000 {
 		t.Errorf("found %v: %v from rank %d to rank %d", found, id, src, dst)
+	}
+}
+
+// TestStartOfAReceive: it takes a small message that has come, also into a Receive that was posted before, and leaves a
+// lent one to the next poll. There a rank lends before it reads what another has lent.
+func TestStartOfAReceive(t *testing.T) {
+	const large = EagerBytes/4 + 1 // elements
+	a, b := pair(t, 8<<10)
+	buf, got := make([]byte, 4*large), make([]byte, 4*large)
+	first, second := message(0, 7, 3, got), message(0, 7, 3, got[12:])
+	start(t, b, first, false)
+	start(t, a, message(1, 7, 3, buf), true)
+	start(t, a, message(1, 7, 3, buf), true)
+	if err := b.Start(second, false); err != nil || !first.Done() || !second.Done() {
+		t.Errorf("small messages that have come: done %v and %v, %v", first.Done(), second.Done(), err)
+	}
+	if !b.reach[0] {
+		return // these ranks cannot read each other's memory
+	}
+	start(t, a, message(1, 8, large, buf), true)
+	in := message(0, 8, large, got)
+	if err := b.Start(in, false); err != nil || in.Done() || in.moved > 0 {
+		t.Errorf("a lent message was read at the Start of its Receive: %d bytes, %v", in.moved, err)
+	}
+	back := make([]byte, 4*large)
+	if err := b.Start(message(0, 9, large, got), true); err != nil {
+		t.Fatal(err)
+	}
+	answer := message(1, 9, large, back)
+	start(t, a, answer, false) // before b has polled
+	if !answer.Done() {
+		t.Error("what a rank lends cannot be read before it has read")
+	}
+	if _, err := b.Poll(); err != nil || !in.Done() {
+		t.Errorf("the lent message after a poll: done %v, %v", in.Done(), err)
 	}
 }

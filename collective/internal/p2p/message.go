@@ -42,15 +42,24 @@ type Message struct {
 	next   *Message
 }
 
-// Got is the result of a Receive, with the rank that sent it.
+// Got is the result of a Receive: the message, and the rank that sent it. Many are made.
 type Got struct {
-	From    int
-	ID      call.ID
-	Counted int // the bytes of the message, for callers that count them
+	From, Tag int32
+	Count     int // of elements
+	Uncounted int // the bytes of the message, less those that the caller has counted
 }
 
-// Bytes returns the length of the received message.
-func (g *Got) Bytes() int { return int(g.ID.Bytes()) }
+// got returns the Got of message id, of which no bytes are counted.
+func got(from int, id call.ID) Got {
+	return Got{From: int32(from), Tag: id.Tag, Count: int(id.Count), Uncounted: int(id.Bytes())}
+}
+
+// add makes g that of message id.
+func (g *Got) add(from int, id call.ID) {
+	counted := g.Uncounted
+	*g = got(from, id)
+	g.Uncounted += counted
+}
 
 // DoneFlag returns where the Queue reports that p is done, for a goroutine that waits for that.
 func (p *Message) DoneFlag() *bool { return &p.done }
@@ -88,7 +97,7 @@ func (p *Message) match(peer int, id call.ID) {
 		p.Buf = p.Buf[:int(id.Count)*p.DType.Size()]
 	}
 	if p.Got != nil {
-		p.Got.From, p.Got.ID = peer, id
+		p.Got.add(peer, id)
 	}
 }
 
@@ -121,7 +130,7 @@ func (p *Message) wanted() string {
 }
 
 // Found is the message that a Probe has found.
-func (p *Message) Found() Got { return Got{From: p.Peer, ID: p.found} }
+func (p *Message) Found() Got { return got(p.Peer, p.found) }
 
 // find ends a Probe that has found message id.
 func (p *Message) find(from int, id call.ID) { p.Peer, p.found, p.done = from, id, true }

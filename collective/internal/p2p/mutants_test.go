@@ -75,7 +75,7 @@ func (m *readsNothing) open() bool {
 
 // inTurn is a Pool of two slots that are taken in turn: a former bug.
 type inTurn struct {
-	slots  [2]slot
+	slots  [2]Slot
 	number uint64
 }
 
@@ -102,7 +102,7 @@ type unnumbered struct{ Pool }
 
 func (p *unnumbered) add(m Message) (Ref, bool) {
 	ref := p.Add(&m)
-	ref.slot.number, ref.number = 1, 1
+	ref.Slot.number, ref.Number = 1, 1
 	if len(p.slots) > 2 {
 		p.slots = p.slots[:2]
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -65,7 +66,7 @@ func (r *peer) send(p *Message) error {
 			}
 			return transport.OnLink(err, "sending to", p.Peer)
 		}
-		copy(window, p.Buf[p.moved:])
+		kernel.Copy(window, p.Buf[p.moved:p.moved+n], false)
 		r.out.Commit(h)
 		q.steps++
 		p.moved += n
@@ -127,6 +128,17 @@ func (r *peer) receive() error {
 	}
 }
 
+// receiveEager is receive of messages of up to EagerBytes: larger ones are lent.
+func (r *peer) receiveEager() error {
+	r.q.starting = true
+	err := r.receive()
+	r.q.starting = false
+	if errors.Is(err, transport.ErrPeerClosed) {
+		return nil // the wait reports it
+	}
+	return err
+}
+
 // take brings the next chunk, if there is one that a receive waits for, and returns its length. This rank itself sends
 // none. A message that a Probe looks for stays on the link.
 func (r *peer) take() (n int, ok bool, err error) {
@@ -140,6 +152,8 @@ func (r *peer) take() (n int, ok bool, err error) {
 	}
 	id := q.head.ID()
 	switch {
+	case q.starting && id.Bytes() > EagerBytes:
+		return 0, false, nil
 	case b.arriving != nil || b.wanted(id.Tag) >= 0:
 	case b.probe != nil && tagged(id.Tag, b.probe.Tag):
 		b.probe.find(from, id)
@@ -163,10 +177,10 @@ func (r *peer) take() (n int, ok bool, err error) {
 		return 0, false, fmt.Errorf("rank %d sent %d bytes in place of %d", from, len(chunk), len(target))
 	}
 	if len(chunk) > 0 && &chunk[0] != &target[0] {
-		copy(target, chunk)
+		kernel.Copy(target, chunk, false)
 	}
 	r.arrived()
-	r.release()
+	r.in.Release()
 	q.steps++
 	return n, true, nil
 }
@@ -214,15 +228,6 @@ func (r *peer) payload(into []byte) ([]byte, bool, error) {
 		return r.lent.TryPeekInto(&r.q.head, into)
 	}
 	return r.in.TryPeek(&r.q.head)
-}
-
-// release gives the slot of the chunk back.
-func (r *peer) release() {
-	if r.lent != nil {
-		r.lent.Hold()
-		return
-	}
-	r.in.Release()
 }
 
 // look looks for the message of a Probe among those of the peer.

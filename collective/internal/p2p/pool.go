@@ -3,28 +3,29 @@ package p2p
 // Pool has the memory of the messages that a rank has begun, for use again. The number of messages under way is not
 // limited: there are as many slots as were ever used at once.
 type Pool struct {
-	slots  []*slot
+	slots  []*Slot
 	next   int    // where the search for a free message continues
 	number uint64 // of the latest message
 }
 
-// slot is free when its message is done. A later query for that message finds the number of another one.
-type slot struct {
+// Slot is the memory of a message. It is free when that is done. A later query for that message finds the number of
+// another one.
+type Slot struct {
 	Message
 	number uint64 // 0: it has had none
 }
 
 // Ref names a message of a Pool, also after its slot was used again. The zero value is done.
 type Ref struct {
-	slot   *slot
-	number uint64
+	Slot   *Slot
+	Number uint64
 }
 
 // Done reports whether the message is done.
-func (r Ref) Done() bool { return r.slot == nil || r.slot.number != r.number || r.slot.Done() }
+func (r Ref) Done() bool { return r.Slot == nil || r.Slot.number != r.Number || r.Slot.Done() }
 
 // Message returns the message. Precondition: it is not done, or none was added since it was.
-func (r Ref) Message() *Message { return &r.slot.Message }
+func (r Ref) Message() *Message { return &r.Slot.Message }
 
 // Add gives a copy of a message a slot.
 func (s *Pool) Add(p *Message) Ref {
@@ -34,7 +35,7 @@ func (s *Pool) Add(p *Message) Ref {
 	return Ref{slot, s.number}
 }
 
-func (s *Pool) free() *slot {
+func (s *Pool) free() *Slot {
 	for range s.slots {
 		s.next = (s.next + 1) % len(s.slots)
 		if f := s.slots[s.next]; f.number == 0 || f.done {
@@ -42,7 +43,7 @@ func (s *Pool) free() *slot {
 		}
 	}
 	s.next = len(s.slots)
-	more := make([]slot, max(8, len(s.slots)))
+	more := make([]Slot, max(8, len(s.slots)))
 	for i := range more {
 		s.slots = append(s.slots, &more[i])
 	}

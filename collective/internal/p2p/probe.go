@@ -73,7 +73,7 @@ func (q *Queue) fromAny(p *Message) error {
 // one that has closed. It is for a rank that closes, and looks only where something may have come.
 func (q *Queue) Unreceived() (from, to int, id call.ID, found bool) {
 	if m := q.lost; m != nil {
-		return q.rank, m.From, m.ID, true
+		return q.rank, m.to, m.id, true
 	}
 	for r := range q.size {
 		st := q.ep.Status(r)

@@ -25,7 +25,8 @@ type Queue struct {
 	lane           int    // the lane of the links, -1 without links
 	reach          []bool // by rank: whether it and this rank can read each other's own memory
 	slotBytes      int    // the size of a slot of a link
-	lendFrom       int64  // the size from which on memory of this rank is lent to ranks that can read it
+	lendFrom       int64  // the size from which on memory of this rank is lent to ranks that can read it,
+	lendBelow      int64  // and below which
 	oversubscribed bool   // whether ranks share cores
 
 	peers       []peer  // by rank; nil before the first message
@@ -38,20 +39,21 @@ type Queue struct {
 	steps       uint64      // the steps taken so far, which show whether anything moves
 	looked      int         // the rank of which a message from any has come last
 	kept        int         // the bytes that kept Sends take
-	lost        *Got        // the first kept Send whose receiver has left; From is the receiver
+	lost        *lost       // the first kept Send whose receiver has left
+	starting    bool        // whether a Receive begins: large messages are left to the next poll
 	taking      bool        // whether messages are taken in that no Receive waits for
 }
 
 // New returns the Queue of a rank, whose end of links ep is and whose calls are given. Messages travel on a lane of the
 // layout, -1: there are none. reach are the ranks, by number, that can read the memory of this one, and it theirs: from
-// lendFrom bytes on messages are lent to them. oversubscribed means that ranks share cores.
-func New(ep transport.Endpoint, rank int, calls *mismatch.Calls, lane int, reach []bool, lendFrom int64,
+// lendFrom bytes on, and below lendBelow, messages are lent to them. oversubscribed means that ranks share cores.
+func New(ep transport.Endpoint, rank int, calls *mismatch.Calls, lane int, reach []bool, lendFrom, lendBelow int64,
 	oversubscribed bool) *Queue {
 	if oversubscribed {
 		lendFrom = max(lendFrom, LentOversubscribed)
 	}
 	return &Queue{calls: calls, ep: ep, rank: rank, size: len(reach), lane: lane, reach: reach,
-		slotBytes: ep.MaxPayload(), lendFrom: lendFrom, oversubscribed: oversubscribed}
+		slotBytes: ep.MaxPayload(), lendFrom: lendFrom, lendBelow: lendBelow, oversubscribed: oversubscribed}
 }
 
 // Active reports whether Poll has anything to do.
@@ -114,18 +116,22 @@ func (q *Queue) Open(p *Message) error {
 	return nil
 }
 
-// Start begins message p, a Send or a Receive, which Poll moves. Precondition: there is a lane for messages. An error
-// is for transport.CallFault.
+// Start begins message p, a Send or a Receive, which Poll moves. A Send begins to move, and small messages for
+// a Receive. Precondition: there is a lane for messages. An error is for transport.CallFault.
 func (q *Queue) Start(p *Message, send bool) error {
 	p.send, p.probe, p.moved, p.done, p.had, p.next = send, false, 0, false, 0, nil
 	p.kept, p.behind = false, nil
-	p.lends = send && !p.eager() && q.reach[p.Peer] && int64(len(p.Buf)) >= q.lendFrom
+	bytes := int64(len(p.Buf))
+	p.lends = send && !p.eager() && q.reach[p.Peer] && bytes >= q.lendFrom && bytes < q.lendBelow
 	if err := q.Open(p); err != nil {
 		return err
 	}
 	switch {
 	case !send:
-		return q.post(p)
+		if err := q.post(p); err != nil || p.any || p.done {
+			return err
+		}
+		return q.peers[p.Peer].receiveEager()
 	case p.Peer == q.rank:
 		r := &q.peers[p.Peer]
 		target, err := r.place(p.id(), len(p.Buf))
@@ -139,6 +145,7 @@ func (q *Queue) Start(p *Message, send bool) error {
 		r := &q.peers[p.Peer]
 		r.sends.push(p)
 		r.activate()
+		return r.sendAll()
 	}
 	return nil
 }
@@ -184,13 +191,16 @@ func (q *Queue) Poll() (moved bool, err error) {
 	return q.steps != steps, err
 }
 
-// pass lets the messages to and from each rank move once.
+// pass lets the messages to and from each rank move once: first those that this rank sends, as the other ranks can read
+// what it lends while it reads what they lend.
 func (q *Queue) pass() error {
-	for i := 0; i < len(q.active); {
-		r := q.active[i]
+	for _, r := range q.active {
 		if err := r.sendAll(); err != nil {
 			return err
 		}
+	}
+	for i := 0; i < len(q.active); {
+		r := q.active[i]
 		if err := r.receive(); err != nil && (r.receives > 0 || !errors.Is(err, transport.ErrPeerClosed)) {
 			return err
 		}

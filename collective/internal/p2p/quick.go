@@ -1,15 +1,19 @@
 package p2p
 
-import "github.com/treerun/treerun/internal/call"
+import (
+	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/kernel"
+)
 
 // Quick does p, a Send or a Receive, as a whole if that takes one chunk and can be done now, and before that nothing
-// else has to move: p is then done. If it reports false, p is for Start, which also finds what is wrong with it.
-func (q *Queue) Quick(p *Message, send bool) bool {
+// else has to move: p is then done. If it reports false, p is for Start, which also finds what is wrong with it. A
+// Receive polls up to so many times: one that has been posted takes longer once its message comes.
+func (q *Queue) Quick(p *Message, send bool, polls int) bool {
 	if q.peers == nil || p.Peer == q.rank || p.Peer == AnySource || p.Tag < 0 || !p.eager() && send {
 		return false
 	}
 	r := &q.peers[p.Peer]
-	done := send && r.sendNow(p) || !send && r.receiveNow(p)
+	done := send && r.sendNow(p) || !send && r.receiveNow(p, polls)
 	if done {
 		q.steps++
 		p.send = send
@@ -27,27 +31,32 @@ func (r *peer) sendNow(p *Message) bool {
 	if err != nil || !ok {
 		return false
 	}
-	copy(window, p.Buf)
+	kernel.Copy(window, p.Buf, false)
 	h := &r.q.head
-	*h = call.Header{Count: uint64(len(p.Buf) / p.DType.Size()), Kind: uint8(call.Message), DType: uint8(p.DType),
-		Root: p.Tag}
+	*h = call.Header{Count: uint64(len(p.Buf) / p.DType.Size()), What: p.what()}
 	r.out.Commit(h)
 	return true
 }
 
+// what is that of the Header of p.
+func (p *Message) what() uint64 { return call.What(uint8(call.Message), 0, uint8(p.DType), 0, p.Tag) }
+
 // receiveNow receives p if its message is the next on the link. A payload of which a part has come by then continues
 // to come to p.Buf after Start.
-func (r *peer) receiveNow(p *Message) bool {
+func (r *peer) receiveNow(p *Message, polls int) bool {
 	b, h := &r.inbox, &r.q.head
 	if r.in == nil || b.arriving != nil || b.find(p.Tag) >= 0 || b.wanted(p.Tag) >= 0 {
 		return false
 	}
 	n, ok, err := r.head()
+	for ; !ok && err == nil && polls > 1; polls-- {
+		n, ok, err = r.head()
+	}
 	size := p.DType.Size()
 	switch {
-	case err != nil || !ok || h.Kind != uint8(call.Message) || h.Op != 0 || h.Seq != 0 || h.Root != p.Tag:
+	case err != nil || !ok || h.What != p.what() || h.Seq != 0:
 		return false
-	case h.DType != uint8(p.DType) || h.Count > uint64(n) || int(h.Count)*size != n || n > r.q.slotBytes:
+	case h.Count > uint64(n) || int(h.Count)*size != n || n > r.q.slotBytes:
 		return false
 	case n > len(p.Buf) || n < len(p.Buf) && !p.Fewer:
 		return false
@@ -58,12 +67,12 @@ func (r *peer) receiveNow(p *Message) bool {
 		return false
 	}
 	if n > 0 && &chunk[0] != &p.Buf[0] {
-		copy(p.Buf, chunk)
+		kernel.Copy(p.Buf[:n], chunk, false)
 	}
-	r.release()
+	r.in.Release()
 	p.Buf = p.Buf[:n]
 	if p.Got != nil {
-		p.Got.From, p.Got.ID = r.inbox.peer, id
+		p.Got.add(r.inbox.peer, id)
 	}
 	return true
 }

@@ -54,11 +54,15 @@ func (s *setup) cachedHost() (mine cachedHost) {
 		mine.Member = probe.Member{Name: n.HostName(s.rank), Identity: probe.Identity(addrs),
 			Facts: iface.Facts(addrs)}
 	}
-	if s.cache == nil || len(members) == 1 || s.world.Setting("no-topo-cache") == Refresh {
+	known := s.memory != nil && s.memory.Known.measured()
+	if s.cache == nil || len(members) == 1 || known || s.world.Setting("no-topo-cache") == Refresh {
 		return mine
 	}
-	// A broken or foreign file is measured over.
-	mine.Found, _ = s.cache.Load(s.cache.Path(len(members), s.config.Cores), len(members))
+	// A broken or foreign file is measured over, and so is what another job has measured on a machine that was too busy.
+	found, _ := s.cache.Load(s.cache.Path(len(members), s.config.Cores), len(members))
+	if found != nil && found.Credible(s.config.Cores) {
+		mine.Found = found
+	}
 	return mine
 }
 

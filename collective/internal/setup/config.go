@@ -41,7 +41,7 @@ type Config struct {
 	StallTimeout     time.Duration // 0: the launcher's
 	Name             string        // the name of WithName
 	Logger           *slog.Logger  // nil: standard error
-	TryLending       bool          // whether to measure if lending pays, where that is not given
+	TryLending       bool          // whether to measure if lending pays
 	Cache            *probe.Cache
 	Cores            int
 	Connect          connector

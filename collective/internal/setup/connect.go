@@ -60,7 +60,28 @@ const shmGathers = 2
 func connectHost(ctx context.Context, w World, g allGather, purpose string, layout transport.Layout, members []int,
 	doorbell bool) (*shm.Endpoint, error) {
 	layout.Members = members
-	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
+	ep, err := shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
 		JobID: w.JobID(), Exchange: gatherAmong(members, g), Doorbell: doorbell,
 		OwnCores: ownCores(w)})
+	if err == nil {
+		lookForLosses(ep, w)
+	}
+	return ep, err
+}
+
+// lookForLosses has waits of ep, links of w, look for losses that the launcher has published in memory.
+func lookForLosses(ep *shm.Endpoint, w World) {
+	job := waitsOf(w)
+	if job.News == nil {
+		return
+	}
+	ep.SetNews(job.News, func() (f transport.Fault, lost bool) {
+		job.HandleNews()
+		select {
+		case <-w.Failed():
+			return LostRank(w), true
+		default: // the news are about another epoch
+			return f, false
+		}
+	})
 }

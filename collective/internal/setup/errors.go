@@ -67,6 +67,22 @@ type RankError struct {
 	Op   string // the call that this rank made, as "AllReduce #41 (sum of 1000 float32)"
 	Err  error  // the cause; wraps one of the errors above
 	Hint string // the state of the call's slices, "" when there is nothing to report
+
+	again bool
+}
+
+// Again reports whether the failure ended an epoch of the job after which another one may follow: a rank was lost or
+// has left, a link broke, or the World's context ended with the epoch. It is false in a World that does not renew.
+func (e *RankError) Again() bool { return e.again }
+
+// InEpoch returns e, a failure of a communicator of w, and has it report whether another epoch may follow.
+func InEpoch(w World, e *RankError) *RankError {
+	if renews(w) && e.Rank >= 0 {
+		is := func(kind error) bool { return errors.Is(e.Err, kind) }
+		_, lost := w.Failure()
+		e.again = is(ErrRankLost) || is(ErrPeerClosed) || is(ErrLink) || is(ErrCanceled) && lost != nil
+	}
+	return e
 }
 
 // Error names the call, the rank at fault and the cause.
@@ -87,6 +103,13 @@ func (e *RankError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RankError) Unwrap() error { return e.Err }
+
+// renews reports whether another epoch of the job may follow that of w.
+func renews(w World) bool {
+	job, _ := inJob(w, 0)
+	r, is := job.(interface{ Renews() bool })
+	return is && r.Renews()
+}
 
 // faultError is a transport.Fault as an error: its text is the fault's.
 type faultError struct {

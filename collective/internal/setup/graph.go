@@ -29,39 +29,50 @@ func graphOf(f *probe.Findings) graph {
 	return graph{len(f.Places), f.IsUniform(), sync.OnceValue(f.Graph)}
 }
 
-// graph returns the same graph on all ranks: the caller's, an earlier job's, or
-// a measured one.
-func (s *setup) graph(by allGather, a agreement) (g graph, between *Between, err error) {
+// among returns the part of g between some of its ranks, which are numbered in this order.
+func (g graph) among(members []int) graph {
+	return graph{len(members), g.uniform, sync.OnceValue(func() *topo.Graph { return g.full().Among(members) })}
+}
+
+// knows reports whether the graph is that of an earlier epoch.
+func (a *agreement) knows() bool { return a.known != nil && a.known.Known.measured() }
+
+// graph returns the same graph on all ranks: the caller's, that of an earlier epoch or an earlier job, or a measured
+// one, which is fresh.
+func (s *setup) graph(by allGather, a agreement) (g graph, between *Between, fresh *knowledge, err error) {
 	switch given := s.config.Graph; {
 	case given != nil:
 		if given.Ranks != s.size {
-			return g, nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, given.Ranks, s.size)
+			return g, nil, nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, given.Ranks, s.size)
 		}
 		err := given.Validate()
 		if err == nil && s.rank == 0 {
 			s.config.Note(otherHosts(given, s.hosts))
 		}
-		return whole(given), nil, err
+		return whole(given), nil, nil, err
 	case s.size == 1:
-		return whole(topo.UniformGraph(1)), nil, nil
+		return whole(topo.UniformGraph(1)), nil, nil, nil
+	case a.knows():
+		g, between = a.known.Known.graph(a.known.Known.among(s.world))
+		return g, between, nil, nil
 	}
 	measured := s.measuring()
 	if OneHost(s.hosts) {
 		var found []*probe.Findings
 		if found, err = s.withinHosts(by, a); err == nil {
-			g = graphOf(found[0])
+			g, fresh = graphOf(found[0]), &knowledge{Found: found[0]}
 		}
 	} else {
 		var all *topo.Graph
 		if all, between, err = s.hostsGraph(by, a); err == nil {
-			g = whole(all)
+			g, fresh = whole(all), &knowledge{Graph: all, Network: between.Network}
 		}
 	}
 	measured()
 	if err != nil {
-		return g, nil, fmt.Errorf("measuring the links: %w", err)
+		return g, nil, nil, fmt.Errorf("measuring the links: %w", err)
 	}
-	return g, between, nil
+	return g, between, fresh, nil
 }
 
 // otherHosts returns a notice that a given graph has the ranks on other hosts than the job, which may be intended; ""

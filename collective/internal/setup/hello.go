@@ -14,7 +14,7 @@ import (
 )
 
 // protocol is the version of the messages below and of everything that must be the same on all ranks.
-const protocol = 22
+const protocol = 24
 
 // hello is the first message of New.
 type hello struct {
@@ -27,6 +27,7 @@ type hello struct {
 	Place     probe.Place       // where it runs
 	Decision  *planner.Decision // rank 0's for its host's graph, if that is all
 	HeapBytes int               // that this rank can have
+	Known     string            // the digest of its memory of an earlier epoch; empty: none
 }
 
 // hello returns this rank's hello and, where rank 0 has the graph of an earlier job, its plans: it decides before the
@@ -36,13 +37,32 @@ func (s *setup) hello(refused error) (h hello, early *Plans) {
 		Protocol: protocol, Settings: s.config.values(), Host: s.cachedHost(), Cores: s.config.Cores,
 		Machine: job.MachineID(s.config.Cores), Place: s.place(), HeapBytes: s.config.HeapBytes,
 	}
+	if s.memory != nil {
+		h.Known = s.memory.digest
+	}
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
-	} else if known := h.Host.Found; known != nil && OneHost(s.hosts) {
-		early = newPlans(graphOf(known), 0, s.machine(s.config.Cores, s.hosts), s.config.Planning)
+	} else if g, known := s.earlyGraph(h.Host.Found); known {
+		early = newPlans(g, 0, s.machine(s.config.Cores, s.hosts), s.config.Planning)
+		early.earlier = s.memory.choices(s.config)
 		h.Decision, _ = early.decide(early.firstKinds()) // an error comes again later, and is reported then
 	}
 	return h, early
+}
+
+// earlyGraph returns the graph that rank 0 knows before the first exchange, of ranks on one host: that of an earlier
+// epoch of the job, or of an earlier job, which has found its links.
+func (s *setup) earlyGraph(found *probe.Findings) (g graph, known bool) {
+	switch {
+	case s.rank > 0 || s.config.Graph != nil || s.size == 1 || !OneHost(s.hosts):
+		return g, false
+	case s.memory != nil && s.memory.Known.measured():
+		g, _ = s.memory.Known.graph(s.memory.Known.among(s.world))
+		return g, true
+	case found != nil:
+		return graphOf(found), true
+	}
+	return g, false
 }
 
 // agreement is what the hellos of all ranks amount to, the same on all.
@@ -53,6 +73,7 @@ type agreement struct {
 	places    []probe.Place     // by rank
 	cached    []cachedHost      // by rank
 	decision  *planner.Decision // of rank 0, where it knows the graph; nil: it has not decided
+	known     *memory           // of an earlier epoch, of which all ranks have the same measurements; nil: none
 }
 
 // oneMachine reports whether all hosts are one machine.
@@ -77,7 +98,10 @@ func (s *setup) agree(h hello, refused error) (a agreement, err error) {
 		machines[r] = h.Machine
 	}
 	a.coreHosts = job.SharedMachines(s.hosts, machines)
-	return a, nil
+	if a.known, err = s.share(all); a.known == nil && all[0].Known != "" {
+		a.decision = nil // which follows from measurements that other ranks do not have
+	}
+	return a, err
 }
 
 // compareHellos returns the first difference between the hellos of all ranks that is an error.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -33,7 +34,7 @@ func FuzzMessages(f *testing.F) {
 		hello{Protocol: protocol, Settings: []string{"8 of 4096 bytes"}, Cores: 2,
 			Host: cachedHost{Found: &probe.Findings{Places: make([]probe.Place, 2)}}},
 		planner.Decision{},
-		[]probe.Pair{{A: 0, B: 1, LatencyUs: 0.2, GBytesPerSecond: 10}},
+		measured{Pairs: []probe.Pair{{A: 0, B: 1, LatencyUs: 0.2, GBytesPerSecond: 10}}, Spent: time.Second},
 	} {
 		b, err := msgpack.Marshal(v)
 		if err != nil {
@@ -47,7 +48,7 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h hello
 		var o planner.Decision
-		var m []probe.Pair
+		var m measured
 		for _, v := range []any{&h, &o, &m} {
 			if err := strict.Unmarshal(b, v); err != nil {
 				continue
@@ -56,20 +57,21 @@ func FuzzMessages(f *testing.F) {
 				t.Errorf("%+v was read and cannot be written: %v", v, err)
 			}
 		}
-		if len(m) > len(b) {
-			t.Errorf("%d links out of %d bytes", len(m), len(b))
+		if len(m.Pairs) > len(b) {
+			t.Errorf("%d links out of %d bytes", len(m.Pairs), len(b))
 		}
 	})
 }
 
 func TestMeasuredRoundTrip(t *testing.T) {
-	want := []probe.Pair{{A: 0, B: 1, LatencyUs: 0.2, GBytesPerSecond: 10}, {A: 0, B: 2, LatencyUs: 3, GBytesPerSecond: 1}}
+	want := measured{Spent: 1500 * time.Millisecond, Pairs: []probe.Pair{{A: 0, B: 1, LatencyUs: 0.2, GBytesPerSecond: 10},
+		{A: 0, B: 2, LatencyUs: 3, GBytesPerSecond: 1}}}
 	b, err := msgpack.Marshal(&want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []probe.Pair
-	if err := strict.Unmarshal(b, &got); err != nil || !slices.Equal(got, want) {
+	var got measured
+	if err := strict.Unmarshal(b, &got); err != nil || got.Spent != want.Spent || !slices.Equal(got.Pairs, want.Pairs) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 }

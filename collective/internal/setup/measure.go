@@ -17,8 +17,21 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// measure probes the links within every host, and gives every rank the same findings,
-// by host.
+// Where what was found is not possible, links are measured again: up to this number of times in all, and not after this
+// time. A measurement that takes 50 ms on a quiet machine can take some seconds on a busy one.
+const (
+	attempts  = 4
+	remeasure = 3 * time.Second
+)
+
+// measured is a rank's measurement of its links.
+type measured struct {
+	Pairs []probe.Pair
+	Spent time.Duration // since it began to
+}
+
+// measure probes the links within every host, and gives every rank the same findings, by host. Where other work of the
+// machine has left nothing credible, it probes again, but not for long: this job goes on with what there is.
 func (s *setup) measure(g allGather, a agreement) ([]*probe.Findings, error) {
 	found := make([]*probe.Findings, len(firstRanks(s.hosts)))
 	for h := range found {
@@ -37,16 +50,21 @@ func (s *setup) measure(g allGather, a agreement) ([]*probe.Findings, error) {
 	if own := s.hosts[s.rank]; slices.Index(found, found[own]) == own {
 		pairs = probe.NewSampling(found[own].Places).Pairs()
 	}
-	mine, err := s.measureHost(g, pairs)
-	if err != nil {
-		return nil, err
-	}
-	all, err := agree.Exchange(s.ctx, g, s.size, nil, mine, nil)
-	if err != nil {
-		return nil, err
-	}
-	for r, pairs := range all {
-		found[s.hosts[r]].Pairs = append(found[s.hosts[r]].Pairs, pairs...)
+	doubtful := func(f *probe.Findings) bool { return !f.Credible(a.cores) }
+	begin, spent := time.Now(), time.Duration(0) // of rank 0, so that all decide the same
+	for n := 0; n == 0 || n < attempts && spent < remeasure && slices.ContainsFunc(found, doubtful); n++ {
+		mine, err := s.measureHost(g, pairs)
+		if err != nil {
+			return nil, err
+		}
+		all, err := agree.Exchange(s.ctx, g, s.size, nil, measured{mine, time.Since(begin)}, nil)
+		if err != nil {
+			return nil, err
+		}
+		for r, m := range all {
+			found[s.hosts[r]].Add(m.Pairs)
+		}
+		spent = all[0].Spent
 	}
 	return found, nil
 }
@@ -108,10 +126,18 @@ func (s *setup) crowded() []int {
 // crowded returns the cores of a host among which its ranks are bound, as the launcher's setting lists them, where
 // several have to share one; else nil. A rank that keeps to a core of its own measures its links from there. Two that
 // share one cannot: they would measure how long the kernel leaves a core to either.
-func crowded(setting string, ranks int) (cores []int) {
+func crowded(setting string, ranks int) []int {
+	if cores := coreList(setting); len(cores) < ranks {
+		return cores
+	}
+	return nil
+}
+
+// coreList returns the cores that a setting lists, nil for none.
+func coreList(setting string) (cores []int) {
 	for text := range strings.SplitSeq(setting, ",") {
 		cpu, err := strconv.Atoi(text)
-		if err != nil || cpu < 0 || cpu >= maxCPUs || len(cores) == ranks-1 {
+		if err != nil || cpu < 0 || cpu >= maxCPUs || len(cores) == maxCPUs {
 			return nil
 		}
 		cores = append(cores, cpu)
@@ -121,13 +147,18 @@ func crowded(setting string, ranks int) (cores []int) {
 
 const maxCPUs = 1024 // that fit into a set of the kernel's
 
-// lendGains returns the gains of lending now, the same on all ranks of one host whose graph was not given; else zero:
-// they are not known.
-func (s *setup) lendGains(ep transport.Endpoint, lane int) (probe.Gains, error) {
-	if !s.config.TryLending || s.config.Graph != nil || lane < 0 || !OneHost(s.hosts) {
-		return probe.Gains{}, nil
+// lendGains returns the gains of lending, the same on all ranks of one host: those of an earlier epoch of the job, or
+// those of now. It returns nil on several hosts, and where they are not wanted.
+func (s *setup) lendGains(ep transport.Endpoint, lane int, a agreement) (*probe.Gains, error) {
+	switch {
+	case !s.config.TryLending || lane < 0 || !OneHost(s.hosts) || s.size == 1:
+		return nil, nil
+	case a.known != nil && a.known.Known.Gains != nil:
+		return a.known.Known.Gains, nil
 	}
-	return probe.Lending(s.ctx, ep, lane, s.rank, s.size)
+	defer s.measuring()()
+	gains, err := probe.Lending(s.ctx, ep, lane, s.rank, s.size)
+	return &gains, err
 }
 
 // lendFrom returns the size, in bytes, from which messages are read from their sender's own memory. That takes one
@@ -175,34 +206,53 @@ type networkReport struct {
 	At    int64 // seconds since 1970
 }
 
-// measureNetwork probes the ways between hosts of these names. The first rank of
-// each host takes part.
+// measureNetwork probes the ways between hosts of these names. The first rank of each host takes part. Where all are on
+// one machine, a sample may show that nothing but its memory limits them: then all are equal.
 func (s *setup) measureNetwork(g allGather, names []string, effort network.Effort, oneMachine bool,
 ) (*network.Network, error) {
-	found, err := s.probeNetwork(g, effort, oneMachine)
-	all, err := agree.Exchange(s.ctx, g, s.size, nil, networkReport{found, time.Now().Unix()}, err)
+	turns, ample := network.Turns(len(names), effort), 0.0
+	if sample := network.Sample(len(names)); oneMachine && len(sample) > 0 {
+		turns, ample = sample, levelFrom
+	}
+	all, at, err := s.findings(g, effort, turns, ample)
+	slow := func(f network.Flow) bool { return f.Middle() < ample }
+	if err == nil && slices.ContainsFunc(all.Flows, slow) {
+		all, at, err = s.findings(g, effort, network.Turns(len(names), effort), 0)
+	}
 	if err != nil {
 		return nil, err
 	}
-	sum := &network.Findings{}
-	for _, report := range all {
+	n, err := network.Infer(names, all)
+	if err != nil {
+		return nil, err
+	}
+	n.Probe, n.At = string(effort), at
+	return n, nil
+}
+
+// findings probes by these turns, and returns the findings of all hosts, and rank 0's time.
+func (s *setup) findings(g allGather, effort network.Effort, turns []network.Turn, ample float64,
+) (all *network.Findings, at int64, err error) {
+	found, err := s.probeNetwork(g, effort, turns, ample)
+	reports, err := agree.Exchange(s.ctx, g, s.size, nil, networkReport{found, time.Now().Unix()}, err)
+	if err != nil {
+		return nil, 0, err
+	}
+	all = &network.Findings{}
+	for _, report := range reports {
 		if report.Found != nil {
-			sum.Add(report.Found)
+			all.Add(report.Found)
 		}
 	}
-	n, err := network.Infer(names, sum)
-	if err != nil {
-		return nil, err
-	}
-	n.Probe, n.At = string(effort), all[0].At
-	return n, nil
+	return all, reports[0].At, nil
 }
 
 // probeNetwork is this rank's part in the measurement between hosts, nil
 // findings for ranks that have none.
-func (s *setup) probeNetwork(g allGather, effort network.Effort, oneMachine bool) (*network.Findings, error) {
+func (s *setup) probeNetwork(g allGather, effort network.Effort, turns []network.Turn, ample float64,
+) (*network.Findings, error) {
 	hosts, firsts := s.hosts, firstRanks(s.hosts)
-	meets, host := network.Meets(len(firsts), effort), hosts[s.rank]
+	meets, host := network.Meets(turns), hosts[s.rank]
 	first := firsts[host] == s.rank
 	cfg, err := networkConfig(s.world, g, purposeProbe)
 	if err != nil {
@@ -218,13 +268,9 @@ func (s *setup) probeNetwork(g allGather, effort network.Effort, oneMachine bool
 	if !first {
 		return nil, nil
 	}
-	ample := 0.0
-	if oneMachine {
-		ample = levelFrom
-	}
 	return probe.Network(s.ctx, probe.NetworkConfig{
-		Ample: ample,
-		Host:  host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
+		Ample: ample, Turns: turns,
+		Host: host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
 		Conn: func(h int) net.Conn { return mesh.Conn(firsts[h]) },
 		Name: func(h int) string { return cfg.HostOf(firsts[h]) },
 	})

@@ -35,14 +35,14 @@ func TestCrowded(t *testing.T) {
 
 // TestLendFrom: with a smaller gain messages are lent from a larger size on.
 func TestLendFrom(t *testing.T) {
-	for gain, want := range map[float64]int64{0: 8 << 10, 100: 8 << 10, 4: 8 << 10, 2: 16 << 10, 1: 32 << 10,
-		0.5: 64 << 10} {
+	for gain, want := range map[float64]int64{0: 8 << 10, 100: 8 << 10, 4: 32 << 10, 2: 64 << 10, 1: 128 << 10,
+		0.5: 256 << 10} {
 		if got := lendFrom(gain, false); got != want {
 			t.Errorf("a gain of %v: from %d bytes, want %d", gain, got, want)
 		}
 	}
-	if got := lendFrom(0, true); got != 64<<10 {
-		t.Errorf("on several hosts: from %d bytes, want 64 KiB", got)
+	if got := lendFrom(0, true); got != 256<<10 {
+		t.Errorf("on several hosts: from %d bytes, want 256 KiB", got)
 	}
 }
 

@@ -21,7 +21,8 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 	if OneHost(hosts) {
 		return endpoint(connectHost(ctx, w, all, purpose, layout, members, false))
 	}
-	cfg := &tcp.Config{Layout: layout, Hosts: hosts, Gone: func(r int) bool { return Gone(w, r) }}
+	cfg := &tcp.Config{Layout: layout, Hosts: hosts, Gone: func(r int) bool { return Gone(w, r) },
+		Cores: coreList(w.Setting("shared-cpus"))}
 	local, mesh := together(ctx, w.Size(), all, func(g allGather) (*shm.Endpoint, error) {
 		return connectHost(ctx, w, g, purpose, layout, members, true)
 	}, func(g allGather) (_ *netconn.Mesh, err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
@@ -18,9 +19,11 @@ import (
 
 // Plans is a communicator's Planner, with what it plans for.
 type Plans struct {
+	mu         sync.Mutex       // held while plans are looked for: what is found is kept
 	Planner    *planner.Planner // nil where there is none, for the reason err
 	err        error
 	ordered    *planner.Planner // plans calls with functions of the caller's; nil until there is one
+	earlier    *planner.Earlier // which rank 0 takes over when it decides; nil: none
 	graph      graph
 	machine    planner.Machine
 	rank, size int
@@ -29,6 +32,29 @@ type Plans struct {
 
 // Graph returns the graph of the ranks. It belongs to the Plans.
 func (p *Plans) Graph() *topo.Graph { return p.graph.full() }
+
+// StopBy sets the function that ends prices, nil for none: see planner.Planner.
+func (p *Plans) StopBy(stop func() bool) {
+	if p.Planner != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.Planner.StopBy(stop)
+	}
+}
+
+// Algorithms returns the names of the algorithms that the Planner chooses from.
+func (p *Plans) Algorithms(kind plan.Kind) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Planner.CandidateNames(kind)
+}
+
+// LargeTrees is that of the Planner.
+func (p *Plans) LargeTrees() (trees []topo.Tree, shares []float64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Planner.LargeTrees()
+}
 
 // firstKinds are the collectives for which rank 0 chooses when a communicator is made: some where
 // ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
@@ -59,6 +85,9 @@ func newPlans(g graph, rank int, m planner.Machine, o planner.Options) *Plans {
 func (p *Plans) decide(kinds []plan.Kind) (*planner.Decision, error) {
 	if p.err != nil {
 		return nil, p.err
+	}
+	if err := p.Planner.TakeOver(p.earlier); err != nil {
+		return nil, err
 	}
 	return p.Planner.Decide(kinds)
 }
@@ -115,8 +144,36 @@ const pricedInOrder = 16
 // Program returns the program for a call of the given number of bytes, and the plan that it is made from. Rank 0 proves
 // the plan: the other ranks run the same one, or the digests of their calls differ. With inOrder it combines in the
 // order of the ranks.
-func (s *Setup) Program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engine.Program, c *planner.ChosenPlan,
+func (s *Setup) Program(kind plan.Kind, root, bytes int, inOrder bool) (*engine.Program, *planner.ChosenPlan, error) {
+	of := request{kind, root, bytes, inOrder}
+	if s.latest.request != of {
+		pr, c, err := s.program(kind, root, bytes, inOrder)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.latest = latest{of, pr, c}
+	}
+	return s.latest.program, s.latest.plan, nil
+}
+
+// request is what Program is called with.
+type request struct {
+	kind        plan.Kind
+	root, bytes int
+	inOrder     bool
+}
+
+// latest is what Program returned last: most calls are like the one before. There is no kind 0.
+type latest struct {
+	request
+	program *engine.Program
+	plan    *planner.ChosenPlan
+}
+
+func (s *Setup) program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engine.Program, c *planner.ChosenPlan,
 	err error) {
+	s.Plans.mu.Lock()
+	defer s.Plans.mu.Unlock()
 	p := s.Plans.Planner
 	if inOrder {
 		if p, err = s.Plans.inOrder(); err != nil {
@@ -142,9 +199,14 @@ func (s *Setup) Program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engin
 	return pr, c, nil
 }
 
-// Choose returns the plan that a call takes, and its digest.
+// Choose returns the plan that a call takes, and its digest. The error is ErrClosed after Retire.
 func (s *Setup) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string, error) {
+	if s.retired.Load() {
+		return nil, "", fmt.Errorf("collective: Choice on rank %d: %w", s.Rank, ErrClosed)
+	}
+	s.Plans.mu.Lock()
 	choice, err := s.Plans.Planner.Choose(kind, root, int64(bytes))
+	s.Plans.mu.Unlock()
 	if err != nil {
 		return nil, "", err
 	}
@@ -208,6 +270,8 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 // Explain describes, for users, which plan runs from which size on, the predicted time of each, and the best rate as a
 // part of the rate that the links allow.
 func (p *Plans) Explain() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var b strings.Builder
 	slots, slotBytes := p.Planner.Site.Slots()
 	fmt.Fprintf(&b, "treerun: %s, links of %d slots of %d bytes, opened as plans need them\n",

@@ -24,12 +24,12 @@ func (c *Config) usePlanning(w World) error {
 		given   bool
 		use     func(text string) error
 	}{
-		{settingGraph, c.Graph != nil, c.useGraph},
+		{settingGraph, c.Graph != nil, func(text string) error { return c.useGraph(w, text) }},
 		{settingAlgorithm, c.Planned, c.useAlgorithm},
 		{SettingPlan, c.Given != nil || c.File != nil, c.usePlan},
 	} {
 		text := w.Setting(one.setting)
-		if text == "" || one.given {
+		if text == "" || one.given || one.setting == SettingPlan && laterEpoch(w) { // a plan is for the first ranks
 			continue
 		}
 		if err := one.use(text); err != nil {
@@ -56,9 +56,12 @@ func (c *Config) usePlanning(w World) error {
 	return nil
 }
 
-// useGraph takes over a graph, which is that of the ranks' devices, too.
-func (c *Config) useGraph(text string) (err error) {
+// useGraph takes over a graph of the ranks that the job began with, which is that of the ranks' devices, too.
+func (c *Config) useGraph(w World, text string) (err error) {
 	defer func() {
+		if c.Graph != nil && laterEpoch(w) {
+			c.Graph = amongOrigins(c.Graph, originsOf(w))
+		}
 		if c.DeviceGraph == nil {
 			c.DeviceGraph = c.Graph
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/engine"
@@ -30,6 +31,13 @@ type Setup struct {
 	Engine     *engine.Engine
 	Waiter     engine.Waiter // how this rank waits
 	lending    engine.Lending
+	coreHosts  []int // by rank: those with the same number share cores; nil: those of a host
+	latest     latest
+
+	spares  *spares // of its Parts
+	home    *spares // of the communicator that it is a Part of; nil: none
+	spare   spare   // which Retire puts there
+	retired atomic.Bool
 }
 
 // causeWait is the time that a New that has failed waits for the World to report a lost rank as the cause: once before
@@ -50,7 +58,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 		}
 	})
 	s := &setup{ctx: within, world: w, rank: w.Rank(), size: w.Size(), hosts: HostsOf(w), config: cfg,
-		cache: cfg.TopoCache(w), wait: waiting}
+		cache: cfg.TopoCache(w), wait: waiting, memory: recall(w)}
 	made, err := s.run(name, refused)
 	cause := s.waitedFor(ctx, err)
 	if err == nil {
@@ -79,11 +87,11 @@ func (s *setup) failure(ctx context.Context, err error, cause *RankError) error 
 	fault := transport.Fault{}
 	switch {
 	case errors.As(err, &fault):
-		return &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault)}
+		return InEpoch(w, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault)})
 	case refusal(err):
 		return fmt.Errorf("collective: %s: %w", callOf(w), err)
 	case cause != nil:
-		return cause
+		return InEpoch(w, cause)
 	}
 	return &RankError{Rank: -1, Op: callOf(w), Err: err}
 }
@@ -162,6 +170,7 @@ type setup struct {
 	hosts      []int // by rank
 	config     *Config
 	cache      *probe.Cache // nil: none
+	memory     *memory      // of an earlier epoch; nil: none
 	wait       *waits.Wait  // publishes the cause for which the New, and later a call, waits
 }
 
@@ -176,15 +185,20 @@ func (s *setup) run(name string, refused error) (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	measured := s.measuring()
-	gains, err := s.lendGains(l.ep, p.plans.Messages)
-	measured()
+	gains, err := s.lendGains(l.ep, p.plans.Messages, a)
 	if err != nil {
 		return nil, closeFailed(s.ctx, s.world, l.ep, err)
 	}
+	learn(s.world, s.hosts, a.known, p.fresh, gains)
+	if gains == nil {
+		gains = new(probe.Gains)
+	}
 	oversubscribed := slices.Max(RanksOnCores(a.coreHosts, s.hosts)) > a.cores
-	lending := engine.Lending{From: lendFrom(gains.Few, !OneHost(s.hosts)), SlotsAlone: gains.Many > 0 && gains.Many < 1}
-	return s.made(name, p, l, oversubscribed, gains, lending), nil
+	lending := engine.Lending{From: lendFrom(gains.Few, !OneHost(s.hosts)), Gain: gains.Few,
+		SlotsAlone: gains.Many > 0 && gains.Many < 1}
+	made := s.made(name, p, l, oversubscribed, *gains, lending)
+	made.coreHosts = a.coreHosts
+	return made, nil
 }
 
 // made returns the Setup of a communicator of that name, whose links are open. The gains are the measured reason for
@@ -192,13 +206,17 @@ func (s *setup) run(name string, refused error) (*Setup, error) {
 func (s *setup) made(name string, p planned, l links, oversubscribed bool, gains probe.Gains,
 	lending engine.Lending) *Setup {
 	waiter := waiterFor(s.hosts, s.rank, s.config.Cores, ownCores(s.world))
+	if bell, is := l.ep.Bell().(interface{ Crowded() bool }); is {
+		waiter.Crowded = bell.Crowded
+	}
 	waiter.Watch, waiter.Progress = s.wait, s.wait.Progress()
 	e := engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, lending)
 	if s.rank == 0 && s.world.Setting("verbose") != "" {
 		s.explain(p, l.ep, gains, lending.From)
 	}
 	return &Setup{Rank: s.rank, Size: s.size, Name: name, World: s.world, Config: s.config, Between: p.between,
-		Plans: p.plans, HeapBytes: l.layout.HeapBytes, Endpoint: l.ep, Engine: e, Waiter: waiter, lending: lending}
+		Plans: p.plans, HeapBytes: l.layout.HeapBytes, Endpoint: l.ep, Engine: e, Waiter: waiter, lending: lending,
+		spares: &spares{}}
 }
 
 // explain writes what has been made, for --verbose.
@@ -220,7 +238,8 @@ func (s *setup) explain(p planned, ep transport.Endpoint, gains probe.Gains, len
 // planned has the plans of a communicator, and how their graph is known.
 type planned struct {
 	plans   *Plans
-	between *Between // nil on one host
+	between *Between   // nil on one host
+	fresh   *knowledge // what was measured for them; nil: nothing
 }
 
 // links are the links of a communicator.
@@ -235,7 +254,7 @@ type links struct {
 func (s *setup) planAndConnect(a agreement, early *Plans) (planned, links, error) {
 	var p planned
 	l := links{layout: transport.Layout{Size: s.size, HeapBytes: a.heapBytes}}
-	measures := a.decision == nil && s.config.Graph == nil && OneHost(s.hosts)
+	measures := a.decision == nil && s.config.Graph == nil && OneHost(s.hosts) && !a.knows()
 	if measures {
 		// The links within a host depend on the number of ranks alone.
 		m := s.machine(a.cores, a.coreHosts)
@@ -275,14 +294,15 @@ func (s *setup) planAndConnect(a agreement, early *Plans) (planned, links, error
 
 // plan makes this rank's plans for the graph. early are those by which this rank has decided, if it has.
 func (s *setup) plan(g allGather, a agreement, early *Plans) (p planned, err error) {
-	graph, between, err := s.graph(g, a)
+	graph, between, fresh, err := s.graph(g, a)
 	if err != nil {
 		return p, err
 	}
 	if early == nil || a.decision == nil {
 		early = newPlans(graph, s.rank, s.machine(a.cores, a.coreHosts), s.config.Planning)
+		early.earlier = a.known.choices(s.config)
 	}
-	return planned{early, between}, nil
+	return planned{early, between, fresh}, nil
 }
 
 // decide makes p follow rank 0's decision: d, or if nil the one that all ranks now receive.

@@ -25,6 +25,12 @@ type SubWorld struct {
 	id    string
 }
 
+// number returns a number that no other SubWorld of the job has.
+func (w *SubWorld) number() uint64 {
+	digest := sha256.Sum256([]byte(w.id))
+	return binary.LittleEndian.Uint64(digest[:])
+}
+
 // NewSubWorld returns the World of members, ranks of w, in their order, including this one. The string what
 // distinguishes it from other SubWorlds of w.
 func NewSubWorld(w World, what string, members []int) *SubWorld {

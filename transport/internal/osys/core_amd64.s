@@ -8,11 +8,23 @@ TEXT ·rdpid(SB), NOSPLIT, $0-8
 	MOVQ AX, ret+0(FP)
 	RET
 
-// func cpuid(leaf uint32) (a, c uint32)
-TEXT ·cpuid(SB), NOSPLIT, $0-16
-	MOVL leaf+0(FP), AX
-	XORL CX, CX
-	CPUID
-	MOVL AX, a+8(FP)
-	MOVL CX, c+12(FP)
+#define SELECTOR $0x7b // entry 15 of the table, ring 3
+
+// func segmentCore() uint32
+TEXT ·segmentCore(SB), NOSPLIT, $0-4
+	MOVL SELECTOR, CX
+	XORL AX, AX
+	LSLL CX, AX
+	MOVL AX, ret+0(FP)
+	RET
+
+// func coreSegment() (rights, limit uint32)
+TEXT ·coreSegment(SB), NOSPLIT, $0-8
+	MOVL SELECTOR, CX
+	XORL AX, AX
+	XORL DX, DX
+	LARL CX, AX
+	LSLL CX, DX
+	MOVL AX, rights+0(FP)
+	MOVL DX, limit+4(FP)
 	RET

@@ -40,6 +40,15 @@ func MoveThread(core int) error {
 	return err
 }
 
+// WidenThread lets the calling thread run on all cores of a list. If it cannot, it stays where it is.
+func WidenThread(cores []int) {
+	var set unix.CPUSet
+	for _, core := range cores {
+		set.Set(core)
+	}
+	_ = unix.SchedSetaffinity(0, &set)
+}
+
 // widen gives the calling thread the cores that it had before. A thread that was never bound has all cores of its
 // cpuset, and gets those, too, that the cpuset has later.
 func widen(before *unix.CPUSet) {

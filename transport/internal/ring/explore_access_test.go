@@ -62,14 +62,12 @@ func putHeader(line []byte, n uint32, h *call.Header) {
 	putLength(line, n)
 	store64(line, offHeader, h.Seq, "sequence")
 	store64(line, offHeader+8, h.Count, "count")
-	store64(line, offHeader+16, uint64(h.Kind)|uint64(h.Op)<<8|uint64(h.DType)<<16|uint64(h.Chain)<<24|uint64(
-		uint32(h.Root))<<32, "kind")
+	store64(line, offHeader+16, h.What, "what")
 }
 
 func getHeader(line []byte, h *call.Header) uint32 {
 	h.Seq = load64(line, offHeader, "sequence")
 	h.Count = load64(line, offHeader+8, "count")
-	w := load64(line, offHeader+16, "kind")
-	h.Kind, h.Op, h.DType, h.Chain, h.Root = uint8(w), uint8(w>>8), uint8(w>>16), uint8(w>>24), int32(uint32(w>>32))
+	h.What = load64(line, offHeader+16, "what")
 	return load32(line, offLength, "length")
 }

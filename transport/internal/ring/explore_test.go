@@ -27,6 +27,7 @@ const (
 type scene struct {
 	name   string
 	slots  int
+	lines  int // 0: as many as slots
 	chunks int
 	from   uint32 // the first position
 	events func(w *world)
@@ -64,7 +65,7 @@ func (s *scene) kindOf(i int) int {
 func (s *scene) sizeOf(i int) int { return [kinds]int{2, 40, 2, 40}[s.kindOf(i)] }
 
 func headerOf(i int) call.Header {
-	return call.Header{Seq: uint64(i) + 1, Count: uint64(i) << 40, Kind: uint8(i + 1), Root: int32(-i)}
+	return call.Header{Seq: uint64(i) + 1, Count: uint64(i) << 40, What: call.What(uint8(i+1), 0, 0, 0, int32(-i))}
 }
 
 // byteOf returns the first or the last byte of chunk i; those between are not checked.
@@ -74,8 +75,11 @@ func (s scene) program() Program {
 	return func(x *Interleaving) {
 		running = nil // the preparation of the run is not explored
 		w := &world{Interleaving: x, scene: s, heap: make([]byte, heapBytes)}
-		w.ctl, w.data, _ = memory(s.slots, slotBytes)
+		w.ctl, w.data, _ = memory(max(s.slots, s.lines), slotBytes)
 		w.tx, w.rx = NewTx(w.ctl, w.data, s.slots, slotBytes), NewRx(w.ctl, w.data, w.elsewhere, s.slots, slotBytes)
+		if s.lines > 0 {
+			w.tx.lines, w.rx.lines = uint32(s.lines), uint32(s.lines)
+		}
 		if s.from != 0 {
 			jump(&w.tx, &w.rx, s.from)
 		}
@@ -275,6 +279,8 @@ func scenes() []scene {
 		{name: "all kinds", slots: 2, chunks: 7},
 		{name: "more slots", slots: 4, chunks: 6},
 		{name: "positions wrap", slots: 2, chunks: 7, from: wraps},
+		{name: "more lines than slots", slots: 2, lines: 4, chunks: 7},
+		{name: "more lines, and positions wrap", slots: 2, lines: 4, chunks: 6, from: wraps},
 		{name: "the sender dies", slots: 2, chunks: 6, events: func(w *world) { w.dies(w.sending) }},
 		{name: "the receiver dies", slots: 2, chunks: 6, events: func(w *world) { w.dies(w.receiving) }},
 	}

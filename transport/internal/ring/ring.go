@@ -22,6 +22,10 @@
 // message moves one cache line, and the lines of all slots lie together: links
 // that carry only small messages touch few pages.
 //
+// There may be more lines than slots: a sender may be that many small messages
+// ahead of its receiver. The slot of a position is that of the position so many
+// slots before. It is free when the latest payload in it has been released.
+//
 // # Order
 //
 // The sender writes payload, header and length, then stores the publication word; the receiver loads that word and
@@ -29,13 +33,14 @@
 // number of released slots; the sender loads that number before it reuses a slot. Each store of these words is a
 // release and each load an acquire; those of Commit and Release are also sequentially consistent, as sync/atomic's
 // operations are, so that later loads can decide about a wake-up. Positions count from 0 and are published modulo
-// 1<<32; the number of slots divides that, so a slot never sees the same word on two successive laps.
+// 1<<32; the number of lines divides that, so a line never sees the same word on two successive laps.
 package ring
 
 import (
 	"fmt"
 
 	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -58,13 +63,30 @@ const (
 // ControlBytes is the size of the control area of a FIFO, in bytes, a multiple
 // of 128.
 func ControlBytes(slots int) int {
-	return (headBytes + slots*lineBytes + 127) &^ 127
+	return (headBytes + Lines(slots)*lineBytes + 127) &^ 127
+}
+
+// A FIFO of manySlots or more has at least smallAhead lines: a receiver that is behind finds small messages in lines
+// that the sender does not write at the moment, and the sender waits less often. 100 messages of 8 B, each of which is
+// probed for and received, take 24 us on an AMD EPYC with as many lines, and 40 with 8.
+const (
+	manySlots  = 8
+	smallAhead = 32
+)
+
+// Lines returns the number of lines of a FIFO of so many slots.
+func Lines(slots int) int {
+	if slots < manySlots {
+		return slots
+	}
+	return max(slots, smallAhead)
 }
 
 // geometry is the part of a FIFO that both ends know.
 type geometry struct {
 	ctl, data []byte
 	slots     uint32
+	lines     uint32
 	slotBytes int
 }
 
@@ -79,12 +101,12 @@ func newGeometry(ctl, data []byte, slots, slotBytes int) geometry {
 	case !aligned(ctl, 8):
 		panic("ring: control area is not aligned to 8 bytes")
 	}
-	return geometry{ctl: ctl, data: data, slots: uint32(slots), slotBytes: slotBytes}
+	return geometry{ctl: ctl, data: data, slots: uint32(slots), lines: uint32(Lines(slots)), slotBytes: slotBytes}
 }
 
 // line returns the control line of the slot at position pos.
 func (g *geometry) line(pos uint32) []byte {
-	o := headBytes + int(pos&(g.slots-1))*lineBytes
+	o := headBytes + int(pos&(g.lines-1))*lineBytes
 	return g.ctl[o : o+lineBytes : o+lineBytes]
 }
 
@@ -104,33 +126,47 @@ type Tx struct {
 	pos  uint32 // position of the next chunk
 	head uint32 // released slots at the last load
 	n    int    // bytes reserved; -1: none
+
+	sent uint64   // pos, of 64 bits
+	used []uint64 // by slot: the number of released chunks from which on its memory is free
 }
 
 // NewTx makes the sending end over the control and data areas of a FIFO, both
 // zero at first. Precondition: the sizes fit (else it panics).
 func NewTx(ctl, data []byte, slots, slotBytes int) Tx {
-	return Tx{geometry: newGeometry(ctl, data, slots, slotBytes), n: -1}
+	return Tx{geometry: newGeometry(ctl, data, slots, slotBytes), n: -1, used: make([]uint64, slots)}
 }
 
 // TryReserve returns the window of the next slot cut to n bytes, or false when
-// all slots are taken. An error wraps transport.ErrCorrupt.
+// all slots are taken; for a small message, all lines. An error wraps transport.ErrCorrupt.
 func (t *Tx) TryReserve(n int) ([]byte, bool, error) {
 	if uint(n) > uint(t.slotBytes) {
 		return nil, false, fmt.Errorf("payload of %d bytes, slots hold %d", n, t.slotBytes)
 	}
-	if t.pos-t.head >= t.slots {
+	if !t.free(n) {
 		head := loadWord(t.ctl, 0)
-		if t.pos-head > t.slots {
+		if t.pos-head > t.lines {
 			return nil, false, fmt.Errorf("%w: receiver released %d slots of %d sent", transport.ErrCorrupt, head, t.pos)
 		}
 		t.head = head
-		if t.pos-head == t.slots {
+		if !t.free(n) {
 			return nil, false, nil
 		}
 	}
 	t.n = n
 	return t.window(t.pos, n), true, nil
 }
+
+// free reports whether the next line is free and, for a payload of n bytes that is not in the line, the memory of its
+// slot. So as many of these may be under way as there are slots, whatever other chunks the receiver has not released.
+func (t *Tx) free(n int) bool {
+	ahead := t.pos - t.head
+	return ahead < t.lines && (inLine(n) || t.sent-uint64(ahead) >= t.used[t.pos&(t.slots-1)])
+}
+
+// inLine reports whether a payload of n bytes is in its control line. One of 0 bytes is not: it may be lent, and then
+// passes through the slot.
+func inLine(n int) bool { return n > 0 && n <= transport.MaxInline }
 
 // Commit publishes the reserved slot under header h. Precondition: TryReserve
 // returned true and nothing was committed since (else it panics).
@@ -140,14 +176,14 @@ func (t *Tx) TryReserve(n int) ([]byte, bool, error) {
 func (t *Tx) Commit(h *call.Header) {
 	line := t.fill(h, uint32(t.n))
 	storeWord(line, 0, t.pos)
-	t.claimNext()
+	t.claimNext(h)
 }
 
 // Post is Commit, except that it does not order later loads.
 func (t *Tx) Post(h *call.Header) {
 	line := t.fill(h, uint32(t.n))
 	publishWord(line, 0, t.pos)
-	t.claimNext()
+	t.claimNext(h)
 }
 
 // fill writes header and length of the reserved slot, ends the reservation, and returns the slot's line, still to be
@@ -158,6 +194,10 @@ func (t *Tx) fill(h *call.Header, length uint32) []byte {
 	}
 	line := t.line(t.pos)
 	putHeader(line, length, h)
+	t.sent++
+	if !inLine(t.n) {
+		t.used[t.pos&(t.slots-1)] = t.sent
+	}
 	t.pos++
 	t.n = -1
 	return line
@@ -165,8 +205,15 @@ func (t *Tx) fill(h *call.Header, length uint32) []byte {
 
 // claimNext brings the line of the next slot, if it is free, into this core's cache by writing a value without meaning
 // to it: it was read last by another core, from where it would have to come when the next chunk is due.
-func (t *Tx) claimNext() {
-	if t.pos-t.head < t.slots {
+// Where this rank may send again before the receiver has looked, it only requests the line: its next fence would wait
+// for that store. Broadcasts of 8 B take 0.22 us in place of 0.32. Where both wait for each other the store is quicker,
+// AllReduce 0.44 in place of 0.47.
+func (t *Tx) claimNext(h *call.Header) {
+	switch {
+	case t.pos-t.head >= t.lines:
+	case h.Kind().OneWay():
+		cpu.PrefetchWrite(&t.line(t.pos)[0])
+	default:
 		putLength(t.line(t.pos), 0)
 	}
 }
@@ -214,7 +261,7 @@ func (t *Tx) Free(pos uint32) bool {
 // Oldest returns the position of the oldest slot that the receiver has not released,
 // that of the next one when there is none.
 func (t *Tx) Oldest() uint32 {
-	if head := loadWord(t.ctl, 0); t.pos-head <= t.slots {
+	if head := loadWord(t.ctl, 0); t.pos-head <= t.lines {
 		return head
 	}
 	return t.pos // TryReserve will report that the counter is corrupt
@@ -228,10 +275,10 @@ type Rx struct {
 	geometry
 	shared Shared // returns payloads that lie elsewhere
 	pos    uint32 // position of the oldest unread chunk
-	lapped bool   // every slot has been used at least once
+	lapped bool   // every line has been used at least once
 	peeked bool
 
-	away    bool   // the payload peeked at is not in its slot
+	inline  bool   // the payload peeked at is in its control line
 	private bool   // it is in the sender's own memory
 	address uint64 // its address there
 	length  int    // its length in bytes
@@ -255,7 +302,7 @@ func (r *Rx) TryPeek(h *call.Header) ([]byte, bool, error) {
 		return nil, false, r.checkEmpty(w)
 	}
 	n := getHeader(line, h)
-	r.private, r.away = false, n&(elsewhere|private) != 0
+	r.private, r.inline = false, n <= transport.MaxInline
 	if n&elsewhere != 0 {
 		return r.peekElsewhere(n&^elsewhere, getPlace(line))
 	}
@@ -303,8 +350,9 @@ func (r *Rx) peekElsewhere(n uint32, at uint64) ([]byte, bool, error) {
 // its length in bytes.
 func (r *Rx) Private() (address uint64, n int, is bool) { return r.address, r.length, r.private }
 
-// Away reports whether the payload of the last TryPeek is not in its slot: the sender waits for its release.
-func (r *Rx) Away() bool { return r.away }
+// MayHold reports whether the slot of the last TryPeek may be held: its payload is in its control line, and there are
+// more of these than slots, so that a sender has its slots meanwhile.
+func (r *Rx) MayHold() bool { return r.inline && r.lines > r.slots }
 
 // Slot returns the number of the slot at position pos.
 func (g *geometry) Slot(pos uint32) int { return int(pos & (g.slots - 1)) }
@@ -323,7 +371,7 @@ func (r *Rx) Next() uint32 { return r.pos }
 func (r *Rx) checkEmpty(w uint32) error {
 	var want uint32
 	if r.lapped {
-		want = r.pos + 1 - r.slots
+		want = r.pos + 1 - r.lines
 	}
 	if w != want {
 		return fmt.Errorf("%w: slot word %d where %d or %d is due", transport.ErrCorrupt, w, want, r.pos+1)
@@ -345,11 +393,8 @@ func (r *Rx) Drop() {
 	publishWord(r.ctl, 0, r.pos)
 }
 
-// Hold is Release, except that the sender learns of it by a later Release, Drop or Publish.
+// Hold is Release, except that the sender learns of it by a later Release or Drop.
 func (r *Rx) Hold() { r.next() }
-
-// Publish has the sender learn of all held slots. Its order is that of Release.
-func (r *Rx) Publish() { storeWord(r.ctl, 0, r.pos) }
 
 func (r *Rx) next() {
 	if !r.peeked {
@@ -357,7 +402,7 @@ func (r *Rx) next() {
 	}
 	r.peeked = false
 	r.pos++
-	if r.pos&(r.slots-1) == 0 {
+	if r.pos&(r.lines-1) == 0 {
 		r.lapped = true
 	}
 }

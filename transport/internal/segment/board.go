@@ -20,9 +20,17 @@ type board struct {
 
 	faults [elections]atomic.Pointer[transport.Fault] // the elected ones, once read
 	closed atomic.Bool
+	news   news
 
 	electing sync.Mutex      // serializes elect and close
 	written  [elections]bool // this rank's own records
+}
+
+// news is another source of faults than Abort.
+type news struct {
+	count *uint32 // nil: there is none
+	seen  atomic.Uint32
+	lost  func() (transport.Fault, bool)
 }
 
 // open prepares the board in mem.
@@ -89,9 +97,25 @@ func (b *board) elect(f transport.Fault, in ...int) {
 
 func (b *board) electionWord(i int) *uint32 { return word(b.mem, offFault+4*i) }
 
-// Aborted returns the first fault that was reported. Before there is one it costs two loads of lines that are not
+// SetNews has Aborted look for faults that no rank has reported: when the word count has changed, which is read
+// atomically, it calls lost, and reports the fault that this returns, if any. Call SetNews before the Endpoint is used.
+func (b *board) SetNews(count *uint32, lost func() (transport.Fault, bool)) {
+	b.news.count, b.news.lost = count, lost
+}
+
+// Aborted returns the first fault that was reported. Before there is one it costs three loads of lines that are not
 // written.
-func (b *board) Aborted() (transport.Fault, bool) { return b.elected(reported) }
+func (b *board) Aborted() (transport.Fault, bool) {
+	if k := &b.news; k.count != nil {
+		if n := atomic.LoadUint32(k.count); n != k.seen.Load() {
+			if f, is := k.lost(); is {
+				b.Abort(f)
+			}
+			k.seen.Store(n)
+		}
+	}
+	return b.elected(reported)
+}
 
 // Decided returns the fault that Decide has made the fault of these ranks.
 func (b *board) Decided() (transport.Fault, bool) { return b.elected(decided) }

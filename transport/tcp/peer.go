@@ -9,11 +9,26 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// lanes holds this rank's ends of the links that a connection carries.
-type lanes struct {
-	conn      *conn
+// peer is the rank at the other end of a connection as a member of one set of links, and this rank's ends of the links
+// of that set which the connection carries.
+type peer struct {
+	e      *Endpoint
+	rank   int // in the set
+	conn   *conn
+	closed atomic.Bool // it has announced that it closes its endpoint, after everything that it sent
+
 	senders   ends[sender]
 	receivers ends[receiver] // also made when the first chunk arrives
+}
+
+// ended returns why the connection has ended without the peer's Close, nil if it has not.
+func (p *peer) ended() error {
+	err := p.conn.err.Load()
+	if err == nil || p.closed.Load() {
+		return nil
+	}
+	own := p.e.cfg.Rank
+	return fmt.Errorf("rank %d%s -> rank %d%s: %w", own, p.e.on(own), p.rank, p.e.on(p.rank), *err)
 }
 
 // ends are the ends of one kind, by lane.
@@ -49,25 +64,27 @@ func (d *ends[T]) open(lane int, fresh func() *T) *T {
 	return all[lane]
 }
 
-func (l *lanes) linkEnd(k transport.Link) end {
-	return end{e: l.conn.e, peer: l.conn, link: k, mask: uint32(l.conn.e.cfg.Layout.Slots - 1)}
+func (p *peer) linkEnd(k transport.Link) end {
+	return end{e: p.e, peer: p, link: k, mask: uint32(chunksOf(&p.e.cfg.Layout) - 1)}
 }
 
 // sender returns the sending end of a link of the layout.
-func (l *lanes) sender(k transport.Link) *sender {
-	return l.senders.open(k.Lane, func() *sender { return &sender{end: l.linkEnd(k), n: -1} })
+func (p *peer) sender(k transport.Link) *sender {
+	return p.senders.open(k.Lane, func() *sender {
+		return &sender{end: p.linkEnd(k), n: -1, sizes: make([]int32, chunksOf(&p.e.cfg.Layout))}
+	})
 }
 
 // receiver returns the receiving end of a link of the layout.
-func (l *lanes) receiver(k transport.Link) *receiver {
-	return l.receivers.open(k.Lane, func() *receiver {
-		return &receiver{end: l.linkEnd(k), slots: make([]arrival, l.conn.e.cfg.Layout.Slots)}
+func (p *peer) receiver(k transport.Link) *receiver {
+	return p.receivers.open(k.Lane, func() *receiver {
+		return &receiver{end: p.linkEnd(k), slots: make([]arrival, chunksOf(&p.e.cfg.Layout))}
 	})
 }
 
 // cancelReceives ends all receives into memory of the caller.
-func (l *lanes) cancelReceives() {
-	if all := l.receivers.list.Load(); all != nil {
+func (p *peer) cancelReceives() {
+	if all := p.receivers.list.Load(); all != nil {
 		for _, r := range *all {
 			if r != nil {
 				r.CancelReceive()
@@ -77,23 +94,26 @@ func (l *lanes) cancelReceives() {
 }
 
 // credit reports released slots to the sender of their lane.
-func (l *lanes) credit(lane, upTo uint32) error {
-	s := l.senders.of(int(lane))
+func (p *peer) credit(lane, upTo uint32) error {
+	s := p.senders.of(int(lane))
 	if s == nil {
 		return fmt.Errorf("%w: slots of lane %d, on which nothing was sent", transport.ErrCorrupt, lane)
 	}
 	return s.credit(upTo)
 }
 
-// expect returns the receiver and the slot of the chunk at a position of a lane.
-func (l *lanes) expect(lane, pos uint32) (*receiver, *arrival, error) {
-	r := l.receivers.of(int(lane))
+// expect returns the receiver and the slot of the chunk of n bytes at a position of a lane.
+func (p *peer) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
+	if most := p.e.cfg.Layout.SlotBytes; n > most {
+		return nil, nil, fmt.Errorf("%w: chunk of %d bytes, slots hold %d", transport.ErrCorrupt, n, most)
+	}
+	r := p.receivers.of(int(lane))
 	if r == nil {
-		k := transport.Link{Lane: int(lane), Src: l.conn.rank, Dst: l.conn.e.cfg.Rank}
-		if !l.conn.e.cfg.Layout.Has(k) {
+		k := transport.Link{Lane: int(lane), Src: p.rank, Dst: p.e.cfg.Rank}
+		if !p.e.cfg.Layout.Has(k) {
 			return nil, nil, fmt.Errorf("%w: chunk on lane %d, which there is not", transport.ErrCorrupt, lane)
 		}
-		r = l.receiver(k)
+		r = p.receiver(k)
 	}
 	released := r.released.Load()
 	a := &r.slots[pos&r.mask]
