@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -15,6 +16,7 @@ type config struct {
 	hostID   string    // identifies this host; "": netconn.HostID
 	profiler *profiler // nil: no profiles are wanted
 
+	place *place // in a later epoch; nil: in the first one
 	options
 }
 
@@ -48,7 +50,13 @@ func numberHosts(ids []string, self int) (hosts []int, before, all int) {
 		}
 		hosts[r] = number[id]
 	}
-	return hosts, numbers.GroupSizes(hosts[:self+1])[self] - 1, numbers.GroupSizes(hosts)[self]
+	before, all = neighbors(hosts, self)
+	return hosts, before, all
+}
+
+// neighbors counts the ranks on the host of self, given the hosts by rank: those before it, and all.
+func neighbors(hosts []int, self int) (before, all int) {
+	return numbers.GroupSizes(hosts[:self+1])[self] - 1, numbers.GroupSizes(hosts)[self]
 }
 
 // Option changes how Init works.
@@ -61,6 +69,8 @@ type options struct {
 	log          *slog.Logger
 	logWait      func(text string) // of WithLogger
 	launcherGone func(err error)   // called when the launcher is gone
+	within       context.Context   // of Worlds: those of its Worlds end with it; nil: of Init
+	renews       bool              // this process takes part in later epochs
 }
 
 func defaultOptions() options {
@@ -75,6 +85,10 @@ func defaultOptions() options {
 func WithStartTimeout(d time.Duration) Option {
 	return func(o *options) { o.parsed.StartTimeout = d }
 }
+
+// WithEpochs makes the process take part in the epochs of a job that continues after the loss of a rank: when one is
+// over, it calls World.Renew. Worlds includes it.
+func WithEpochs() Option { return func(o *options) { o.renews = true } }
 
 // WithLogger sets where the package reports events that are not errors of a call, such as an unauthenticated
 // connection. The default is slog.Default(), and for reports of long waits, also of communicators, treerun's own lines.

@@ -3,7 +3,9 @@ package rank
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/treerun/treerun/rank/internal/exchange"
 )
@@ -27,6 +29,13 @@ var (
 	// ErrKey: the other side does not know the secret of this job.
 	ErrKey = errors.New("does not know the key of this job")
 
+	// ErrAgain: the epoch is over for this rank, and another one may follow. A program returns it, or an error that wraps
+	// it, from a boundary of its own at which it leaves because World.Changed is ready.
+	ErrAgain = errors.New("the epoch is over")
+
+	// ErrRenew: the job does not continue after the loss of a rank, or this rank takes no part in that.
+	ErrRenew = errors.New("there is no other epoch")
+
 	// ErrInit: Init was called a second time in one process.
 	ErrInit = errors.New("Init has been called before in this process")
 )
@@ -38,6 +47,33 @@ type Error struct {
 	Op   string // the operation of Self, such as "Init"; "" for news of a failure
 	Err  error  // the cause
 	Hint string // a possible remedy, "" for none
+
+	again bool // another epoch may follow
+}
+
+// Again reports whether the failure ended an epoch after which another one may follow.
+func (e *Error) Again() bool { return e.again }
+
+// renewing is set where this process takes part in the epochs of a job.
+var renewing atomic.Bool
+
+// Again reports whether err means that an epoch of the job is over, and that another one may follow: a rank was lost or
+// has renewed, a link broke, or the program has returned ErrAgain. It is true for errors of package collective, too. It
+// is false for every error in a job that does not continue after the loss of a rank (treerun --on-failure).
+func Again(err error) bool { return renewing.Load() && again(err) }
+
+// again reports whether any error that err wraps means that an epoch is over.
+func again(err error) bool {
+	if known, is := err.(interface{ Again() bool }); is && known.Again() || err == ErrAgain {
+		return true
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return again(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), again)
+	}
+	return false
 }
 
 // Error names the ranks, the operation, the cause, and the hint. News of a failure, which has no operation, is only the

@@ -41,6 +41,57 @@ func ExampleWorld_AllGather() {
 	_ = meet
 }
 
+// A program that continues after the loss of a rank keeps its state outside of the loop. It takes in other ranks at a
+// boundary of its own.
+func ExampleWorlds() {
+	main := func(ctx context.Context, train func(context.Context, *rank.World, *int) error) error {
+		step := 0
+		for w, err := range rank.Worlds(ctx) {
+			if err != nil {
+				return err // too few ranks or no restarts are left
+			}
+			fmt.Printf("epoch %d: rank %d was rank %d at first; lost %v, joined %v\n", w.Epoch(), w.Rank(), w.Origin(),
+				w.Lost(), w.Joined())
+			err = train(w.Context(), w, &step)
+			if err == nil {
+				return w.Close()
+			}
+			if !rank.Again(err) {
+				return err // a failure of the program's own
+			}
+		}
+		return nil
+	}
+	train := func(ctx context.Context, w *rank.World, step *int) error {
+		for ; *step < 1000; *step++ {
+			select {
+			case <-w.Changed(): // at the beginning of a step
+				return rank.ErrAgain
+			default:
+			}
+		}
+		return nil
+	}
+	_, _ = main, train
+}
+
+// Renew is the form without a loop.
+func ExampleWorld_Renew() {
+	main := func(ctx context.Context) error {
+		w, err := rank.Init(ctx, rank.WithEpochs())
+		if err != nil {
+			return err
+		}
+		fmt.Println("another epoch may follow:", w.Renews())
+		<-w.Failed()
+		if w, err = w.Renew(ctx); err != nil {
+			return err
+		}
+		return w.Close()
+	}
+	_ = main
+}
+
 // A program that has work of its own learns at once of the loss of a rank.
 func ExampleWorld_Failed() {
 	watch := func(w *rank.World) error {

@@ -30,16 +30,19 @@ func TestMain(m *testing.M) {
 
 // testJob is a job whose ranks are Worlds of this process, with a launcher that behaves as treerun's does.
 type testJob struct {
-	t       testing.TB
-	id      string
-	secret  []byte
-	size    int
-	hosts   []int         // of the ranks; nil: one
-	stall   time.Duration // the stall timeout; 0: none
-	log     *slog.Logger
-	worlds  []*World
-	toRanks []net.Conn
-	wg      sync.WaitGroup
+	t      testing.TB
+	id     string
+	secret []byte
+	size   int
+	hosts  []int         // of the ranks; nil: one
+	stall  time.Duration // the stall timeout; 0: none
+	log    *slog.Logger
+	worlds []*World
+	lives  *lives // forms epochs; nil: the job ends with its first failure
+	wg     sync.WaitGroup
+
+	toRanksMu sync.Mutex
+	toRanks   []net.Conn
 
 	mu       sync.Mutex
 	messages map[job.MessageKind]int
@@ -60,6 +63,7 @@ func (j *testJob) file(rank int) *job.File {
 		Version: job.FileVersion, JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: rank, LocalSize: j.size,
 		Host: "here", Hosts: make([]int, j.size), ControlFD: 3, Settings: map[string]string{"color": "blue"},
 	}
+	f.Renews = j.lives != nil
 	if j.stall > 0 {
 		f.Settings["stall-timeout"] = j.stall.String()
 	}
@@ -90,8 +94,8 @@ func (j *testJob) launch() []net.Conn {
 
 // serveAll runs the launcher's side of all control sockets, until the test ends.
 func (j *testJob) serveAll() {
-	for r := range j.toRanks {
-		j.wg.Go(func() { j.serve(r) })
+	for r, c := range j.toRanks {
+		j.wg.Go(func() { j.serve(r, c) })
 	}
 	j.t.Cleanup(func() {
 		for _, c := range j.toRanks {
@@ -123,9 +127,9 @@ func connOf(fd int) (net.Conn, error) {
 	return net.FileConn(file)
 }
 
-func (j *testJob) serve(rank int) {
+func (j *testJob) serve(rank int, conn net.Conn) {
 	for {
-		m, err := job.ReadMessage(j.toRanks[rank])
+		m, err := job.ReadMessage(conn)
 		if err != nil {
 			return
 		}
@@ -138,11 +142,16 @@ func (j *testJob) serve(rank int) {
 		if m.Kind == job.Seed {
 			j.tell(&job.Message{Kind: job.SeedIs, Addrs: m.Addrs})
 		}
+		if j.lives != nil {
+			j.lives.receive(rank, m)
+		}
 	}
 }
 
 // tell sends a message to all ranks.
 func (j *testJob) tell(m *job.Message) {
+	j.toRanksMu.Lock()
+	defer j.toRanksMu.Unlock()
 	for _, c := range j.toRanks {
 		job.WriteMessage(c, m) // a rank may be gone
 	}
@@ -151,7 +160,7 @@ func (j *testJob) tell(m *job.Message) {
 // config returns the config of a rank.
 func (j *testJob) config(rank int, control net.Conn) *config {
 	cfg := &config{Job: &environ.Job{File: *j.file(rank), Control: control}, options: defaultOptions()}
-	cfg.log = j.log
+	cfg.log, cfg.renews = j.log, j.lives != nil
 	cfg.parsed.StartTimeout = deadline
 	cfg.launcherGone = func(error) {
 		j.mu.Lock()
@@ -244,6 +253,9 @@ func (j *testJob) seedConfig(rank int, seed string) *config {
 // kill ends w without a notice.
 func (w *World) kill() {
 	w.mesh.MarkClosing()
+	if w.launcher != nil {
+		w.launcher.close()
+	}
 	w.release()
 }
 

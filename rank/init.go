@@ -2,6 +2,8 @@ package rank
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
@@ -47,33 +49,87 @@ func Init(ctx context.Context, opts ...Option) (*World, error) {
 }
 
 // start makes the World that cfg describes. It takes over cfg.Control.
-func start(ctx context.Context, cfg *config) (*World, error) {
-	w := &World{cfg: cfg, auth: newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size)}
+func start(ctx context.Context, cfg *config) (w *World, err error) {
+	if err := cfg.Parse(&cfg.parsed); err != nil {
+		if cfg.Control != nil {
+			cfg.Control.Close()
+		}
+		return nil, &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
+	}
+	if cfg.Control == nil {
+		return build(ctx, cfg, nil)
+	}
+	l := newLauncher(cfg, cfg.Control)
+	switch {
+	case cfg.File.Renews && cfg.options.renews:
+		renewing.Store(true)
+		err = l.send(job.Renewable)
+	case cfg.Joining:
+		err = &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: fmt.Errorf("%w for this process, which joins a job that "+
+			"runs: it was started without rank.Worlds and rank.WithEpochs", ErrRenew)}
+	}
+	switch {
+	case err != nil:
+	case cfg.Joining:
+		if w, err = l.renew(ctx, nil); err != nil && !errors.As(err, new(*Error)) {
+			err = &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
+		}
+	default:
+		w, err = build(ctx, cfg, l)
+		if err != nil && again(err) { // a rank was lost before all had joined
+			w, err = l.renew(ctx, nil)
+		}
+	}
+	if err != nil {
+		l.close()
+	}
+	return w, err
+}
+
+// build makes the World of one epoch. After an error it has released all resources but the connection to the launcher.
+func build(ctx context.Context, cfg *config, l *launcher) (*World, error) {
+	w := &World{
+		cfg: cfg, launcher: l, auth: newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size),
+		changed: make(chan struct{}),
+	}
+	if cfg.place != nil {
+		w.auth.know(cfg.Key("attempt"))
+	}
 	w.stop, w.cancel = context.WithCancel(context.Background())
 	w.members = newMembers(cfg, w.auth)
 	grace := endGrace
-	if cfg.Control != nil { // the launcher may take longer to report how a process ended
+	if l != nil { // the launcher may take longer to report how a process ended
 		grace = launcherGrace
 	}
 	w.mesh = exchange.New(exchange.Config{
-		Rank: cfg.Rank, Size: cfg.Size, Grace: grace, Launched: cfg.Control != nil, On: w.members.onHost,
+		Rank: cfg.Rank, Size: cfg.Size, Grace: grace, Launched: l != nil, On: w.members.onHost,
 	})
-	err := cfg.Parse(&cfg.parsed)
 	w.queries = newQueries(w)
 	view := w.queries.job
 	w.wait = view.NewWait("", nil)
-	view.Failed = w.reportFailure
-	if cfg.Control != nil {
-		w.launcher = newLauncher(w, cfg.Control)
-		view.Report, view.PeerLost = w.launcher.report, w.launcher.peerLost
+	view.Failed = func(err error) {
+		if !w.Renews() || !again(err) { // else the epoch is over, and the launcher knows why
+			reportFailure(w, err)
+		}
 	}
-	if err == nil {
-		err = w.assemble(ctx)
+	if l != nil {
+		view.Report, view.PeerLost = l.report, l.peerLost
+		if cfg.News != nil {
+			view.News, view.HandleNews = cfg.News.Counter(), l.look
+		}
+		l.news.attach(w)
 	}
-	if err != nil {
+	if err := w.assemble(ctx); err != nil {
+		if l != nil {
+			l.news.attach(nil)
+		}
 		w.mesh.MarkClosing()
 		w.release()
-		return nil, w.fault("Init", err)
+		err = w.fault("Init", err)
+		if m := w.meeting; m != nil && m.port.acceptor.Failed() != nil { // it closed connections of others
+			err = fmt.Errorf("%w\n%w", err, m.port.acceptor.Failed())
+		}
+		return nil, err
 	}
 	return w, nil
 }
@@ -89,15 +145,21 @@ func (w *World) assemble(ctx context.Context) error {
 			port: &port{auth: w.auth, members: w.members, mesh: w.mesh, queries: w.queries},
 		}
 		w.meeting.wg.Go(func() { w.mesh.Watch(ctx, giveUp, 0) })
-		w.members.giveUp = func(err error) { giveUp(&exchange.Fault{Rank: -1, Err: err}) }
+		w.members.giveUp = func(err error) {
+			if w.cfg.place == nil { // else the port of a lost rank may have another listener now
+				giveUp(&exchange.Fault{Rank: -1, Err: err})
+			}
+		}
 		if err := w.meeting.connect(ctx); err != nil {
 			return err
 		}
+	case w.cfg.place != nil:
+		w.cfg.place.door.ln.Close()
 	case w.cfg.Hosts == nil:
 		w.cfg.Hosts, w.cfg.LocalRank, w.cfg.LocalSize = []int{0}, 0, 1
 	}
 	if w.launcher != nil {
-		return w.launcher.send(job.Joined)
+		return w.launcher.write(&job.Message{Kind: job.Joined, Epoch: w.cfg.Epoch})
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,36 +10,38 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
-// launcher is the control socket to the launcher of treerun.
+// launcher is the control socket to the launcher of treerun. It outlives the World where the rank renews.
 type launcher struct {
-	cfg     *config
-	members *members
-	mesh    *exchange.Mesh
-	stop    context.Context // ends with the World's Close
+	cfg     *config // of the first World
 	conn    net.Conn
 	seed    chan []netip.AddrPort // gets the addresses of rank 0
 	reading sync.WaitGroup
+	closed  atomic.Bool
+	seen    atomic.Uint32 // number of news in memory that have been handled
 
 	mu sync.Mutex // one message at a time
+
+	news epochs
 }
 
 // newLauncher begins to read from conn.
-func newLauncher(w *World, conn net.Conn) *launcher {
-	l := &launcher{cfg: w.cfg, members: w.members, mesh: w.mesh, stop: w.stop, conn: conn,
-		seed: make(chan []netip.AddrPort, 1)}
+func newLauncher(cfg *config, conn net.Conn) *launcher {
+	l := &launcher{cfg: cfg, conn: conn, seed: make(chan []netip.AddrPort, 1)}
+	l.news.changed, l.news.latest = make(chan struct{}), cfg.Epoch
 	l.reading.Go(l.read)
 	return l
 }
 
 // close ends the connection.
 func (l *launcher) close() {
+	l.closed.Store(true)
 	l.conn.Close()
 	l.reading.Wait()
 }
@@ -48,7 +49,7 @@ func (l *launcher) close() {
 func (l *launcher) read() {
 	for {
 		m, err := job.ReadMessage(l.conn)
-		if l.stop.Err() != nil {
+		if l.closed.Load() {
 			return
 		}
 		if err != nil {
@@ -61,8 +62,8 @@ func (l *launcher) read() {
 			case l.seed <- m.Addrs:
 			default: // received before
 			}
-		case job.Exited:
-			l.onExited(m)
+		default:
+			l.news.receive(m)
 		}
 	}
 }
@@ -71,10 +72,10 @@ func (l *launcher) read() {
 func (l *launcher) onClosed(err error) {
 	var sys *net.OpError
 	if err != io.EOF && !errors.As(err, &sys) {
-		l.mesh.MarkFailed(-1, "protocol error of the launcher: "+err.Error())
+		l.news.fail("protocol error of the launcher: " + err.Error())
 		return
 	}
-	l.mesh.MarkFailed(-1, "the launcher is gone")
+	l.news.fail("the launcher is gone")
 	if act := l.cfg.launcherGone; act != nil {
 		act(err)
 		return
@@ -88,20 +89,28 @@ func (l *launcher) onClosed(err error) {
 	os.Exit(1)
 }
 
-// onExited notes how a rank ended. The launcher notifies every rank, so that nothing needs to be passed on.
-func (l *launcher) onExited(m *job.Message) {
-	if m.Rank == l.cfg.Rank || m.Rank >= l.cfg.Size {
+// deliver notes that a rank of the epoch of w has ended, and how, or that it has left the epoch, or that others wait to
+// be taken in. The launcher notifies every rank, so that nothing needs to be passed on.
+func deliver(w *World, m *job.Message) {
+	r := w.cfg.rankOf(m.Rank)
+	switch {
+	case m.Kind == job.Waiting:
+		w.change.Do(func() { close(w.changed) })
+		return
+	case r < 0 || r == w.cfg.Rank:
+		return
+	case m.Kind == job.Revoked:
+		w.mesh.MarkFailed(r, m.Text)
+		return
+	case m.Closed && (m.Signal == 0 && m.Code == 0 || w.Renews()): // the others do not need it any more
+		w.mesh.MarkEnded(r)
 		return
 	}
-	if m.Closed && m.Signal == 0 && m.Code == 0 {
-		l.mesh.MarkEnded(m.Rank)
-		return
-	}
-	what := describeExit(m, l.members.entry(m.Rank).port != 0)
+	what := describeExit(m, w.members.entry(r).port != 0)
 	if !m.Lost { // else it names the host
-		what += l.members.onHost(m.Rank)
+		what += w.members.onHost(r)
 	}
-	l.mesh.MarkFailed(m.Rank, what)
+	w.mesh.MarkFailed(r, what)
 }
 
 // describeExit describes in words how a rank ended.
@@ -140,7 +149,10 @@ func (l *launcher) peerLost() {
 
 // reportFailure reports a failure of a communicator that no call but Close has returned: to the launcher or, without
 // one of treerun, to the logger.
-func (w *World) reportFailure(err error) {
+func reportFailure(w *World, err error) {
+	if w.renewed.Load() || w.Renews() && again(err) {
+		return // another epoch may follow
+	}
 	text := strings.ToValidUTF8(err.Error(), "?")
 	if len(text) > job.MaxFailure {
 		text = strings.ToValidUTF8(text[:job.MaxFailure], "")
@@ -154,7 +166,7 @@ func (l *launcher) write(m *job.Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	m.Rank, m.PID = l.cfg.Rank, os.Getpid()
+	m.Rank, m.PID = l.cfg.File.Rank, os.Getpid()
 	if err := job.WriteMessage(l.conn, m); err != nil {
 		return &Error{Self: l.cfg.Rank, Rank: -1, Op: "sending to the launcher", Err: err}
 	}

@@ -64,14 +64,19 @@ type members struct {
 }
 
 func newMembers(cfg *config, auth *authenticator) *members {
-	return &members{
+	m := &members{
 		self: newMeta(cfg), host: cfg.Host, log: cfg.log, auth: auth, table: make([]member, cfg.Size), missing: cfg.Size,
 		complete: make(chan struct{}),
 	}
+	if cfg.place != nil {
+		m.table, m.missing = cfg.place.table, 0
+		close(m.complete)
+	}
+	return m
 }
 
-// open starts memberlist over s. The rank offers the addresses of n.
-func (m *members) open(s *streams, n *network, cfg *config) error {
+// use makes the addresses of n those that the rank offers.
+func (m *members) use(n *network) {
 	m.offer(n.ips())
 	for _, a := range slices.Concat(n.offered, n.left) {
 		if !a.IP.IsLoopback() {
@@ -81,6 +86,10 @@ func (m *members) open(s *streams, n *network, cfg *config) error {
 	m.mu.Lock()
 	m.zones = n.zones
 	m.mu.Unlock()
+}
+
+// open starts memberlist over s.
+func (m *members) open(s *streams, cfg *config) error {
 	c := memberlist.DefaultLANConfig()
 	c.Name = strconv.Itoa(m.self.Rank)
 	c.Transport, c.SecretKey = s, cfg.Key("memberlist")
@@ -106,14 +115,11 @@ func (m *members) open(s *streams, n *network, cfg *config) error {
 
 // offer sets the addresses that this rank offers: the first ones in its metadata, the others with its lists.
 func (m *members) offer(all []netip.Addr) {
-	for i := range all {
-		all[i] = all[i].WithZone("")
-	}
-	k := min(len(all), metaAddrs)
+	first, more := splitAddrs(all)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.self.Addrs, m.self.More = all[:k], len(all)-k
-	m.table[m.self.Rank].more = all[k:]
+	m.self.Addrs, m.self.More = first, len(more)
+	m.table[m.self.Rank].more = more
 }
 
 // join exchanges the list with a rank, and reports whether that succeeded.

@@ -54,6 +54,16 @@ func pidSpace() uint64 {
 	return n
 }
 
+// splitAddrs returns addresses without zones: those that have room in the metadata, and the others.
+func splitAddrs(all []netip.Addr) (first, more []netip.Addr) {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i] = all[i].WithZone("")
+	}
+	k := min(len(all), metaAddrs)
+	return all[:k], all[k:]
+}
+
 // decodeMeta reads the metadata of a node.
 func decodeMeta(b []byte) (m meta, err error) {
 	if len(b) > memberlist.MetaMaxSize {

@@ -28,8 +28,15 @@ type port struct {
 // maxWaiting is the maximum number of connections whose proof is under way.
 const maxWaiting = 128
 
-// open begins to listen, starts memberlist, and then admits connections.
+// open begins to listen, starts memberlist, and then admits connections. In a later epoch the rank listens already, and
+// needs no memberlist.
 func (p *port) open(ctx context.Context, cfg *config) error {
+	if cfg.place != nil {
+		p.net = cfg.place.door.net
+		p.members.use(p.net)
+		p.serve(cfg.place.door.ln, cfg)
+		return nil
+	}
 	err := cfg.CheckPorts(cfg.parsed.Ports)
 	if err != nil {
 		return err
@@ -52,15 +59,21 @@ func (p *port) open(ctx context.Context, cfg *config) error {
 		return &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
 	}
 	p.streams = newStreams(netip.AddrPortFrom(p.net.offered[0].IP, number), p.members)
-	if err := p.members.open(p.streams, p.net, cfg); err != nil {
+	p.members.use(p.net)
+	if err := p.members.open(p.streams, cfg); err != nil {
 		ln.Close()
 		return err
 	}
+	p.serve(ln, cfg)
+	return nil
+}
+
+// serve admits connections.
+func (p *port) serve(ln net.Listener, cfg *config) {
 	refusals := &netconn.Refusals{Log: cfg.log.With("rank", cfg.Rank)}
 	p.acceptor = netconn.OpenAcceptor(netconn.AcceptorConfig{
-		Prove: p.prove, Refused: refusals.Refused, Wait: cfg.helloTimeout, Places: maxWaiting,
+		Prove: p.prove, Refused: refusals.Refused, Log: refusals.Log, Wait: cfg.helloTimeout, Places: maxWaiting,
 	}, ln)
-	return nil
 }
 
 // logAddresses logs, once per host and only if verbose, the addresses that the ranks offer.
@@ -101,6 +114,10 @@ func (p *port) admit(c *netconn.Conn) {
 	p.members.noteSource(c.Peer(), conn.RemoteAddr())
 	switch channel(c.Channel()) {
 	case listChannel:
+		if p.streams == nil { // a later epoch
+			conn.Close()
+			return
+		}
 		p.streams.take(conn)
 	case dataChannel:
 		p.mesh.Attach(c.Peer(), conn)

@@ -40,7 +40,11 @@ func (v *rendezvous) connect(ctx context.Context) error {
 		return step(ctx)
 	}
 	limit := v.cfg.parsed.StartTimeout
-	if err := within(limit, v.join); err != nil {
+	join := v.join
+	if v.cfg.place != nil { // all addresses are known
+		join = func(ctx context.Context) error { return v.port.open(ctx, v.cfg) }
+	}
+	if err := within(limit, join); err != nil {
 		return err
 	}
 	v.cfg.countHosts(v.members)
@@ -52,8 +56,9 @@ func (v *rendezvous) connect(ctx context.Context) error {
 	err := within(limit, func(ctx context.Context) error {
 		return v.mesh.Connect(ctx, min(limit/4, maxConnect), v.reach)
 	})
-	if err == nil {
-		// When this is through, every rank has found all others.
+	if err == nil && v.cfg.place == nil {
+		// When this is through, every rank has found all others. In a later epoch the launcher has found them, and a rank
+		// that is lost meanwhile ends the next AllGather.
 		err = within(limit+reportWait, func(ctx context.Context) error {
 			_, err := v.mesh.AllGather(ctx, v.wait, "Init", nil)
 			return err
@@ -187,9 +192,6 @@ func (v *rendezvous) forward() {
 
 // incomplete returns the error for missing ranks.
 func (v *rendezvous) incomplete(cause error) error {
-	if err := v.port.acceptor.Failed(); err != nil {
-		cause = fmt.Errorf("%w; %w", cause, err)
-	}
 	absent := v.members.absent()
 	e := &Error{Self: v.cfg.Rank, Rank: -1, Op: "Init"}
 	if len(absent) == 1 {

@@ -69,9 +69,6 @@ func (v *rendezvous) explain(cause, err error) error {
 			err = fmt.Errorf("%w\n%s", listed, v.port.net.surplus(v.cfg))
 		}
 	}
-	if failed := v.port.acceptor.Failed(); failed != nil { // then this rank closed connections of others
-		err = fmt.Errorf("%w\n%w", err, failed)
-	}
 	if self != 0 && v.mesh.IsBroken() {
 		// A launcher takes the first rank to end for the cause: rank 0 must be the first.
 		time.Sleep(reportQuiet + reportQuiet/2)

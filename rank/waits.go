@@ -36,10 +36,16 @@ type queries struct {
 // newQueries makes the view of the waits of a World.
 func newQueries(w *World) *queries {
 	q := &queries{cfg: w.cfg, auth: w.auth, members: w.members, mesh: w.mesh, stop: w.stop}
+	every, limit := q.cfg.waitReport, q.cfg.parsed.StallTimeout
+	if w.Renews() && limit > 0 { // the launcher ends the rank that others wait for
+		every, limit = min(every, limit), 0
+	}
 	q.job = &waits.Job{
-		Rank: q.cfg.Rank, Size: q.cfg.Size,
-		Every: q.cfg.waitReport, Limit: q.cfg.parsed.StallTimeout, Log: q.cfg.logWait,
+		Rank: q.cfg.Rank, Size: q.cfg.Size, Every: every, Limit: limit, Log: q.cfg.logWait,
 		Query: q.query, State: q.members.process, HostOf: func(rank int) int { return q.cfg.Hosts[rank] },
+	}
+	if w.Renews() {
+		q.job.Origins = q.cfg.origins()
 	}
 	return q
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/waits"
@@ -20,14 +22,23 @@ type World struct {
 	members  *members
 	mesh     *exchange.Mesh
 	queries  *queries
-	launcher *launcher   // nil when there is none, or another one started the ranks
+	launcher *launcher   // nil when there is none, or another one started the ranks; of all Worlds of this process
 	meeting  *rendezvous // nil in a world of one
 
 	wait   *waits.Wait     // of AllGather
 	stop   context.Context // ends with Close
 	cancel context.CancelFunc
+	wg     sync.WaitGroup
 
-	closeOnce sync.Once
+	change  sync.Once     // closes changed
+	changed chan struct{} // closed when ranks wait to be taken in
+
+	epochOnce sync.Once       // makes epoch
+	epoch     context.Context // ends with the epoch
+
+	closeOnce sync.Once   // Close or Renew has begun
+	closed    atomic.Bool // likewise
+	renewed   atomic.Bool // Renew has begun
 	closeErr  error
 }
 
@@ -70,8 +81,62 @@ func (w *World) ListenAddrs() []netip.Addr {
 	return []netip.Addr{loopback4}
 }
 
-// Epoch returns the number of restarts of the job, from 0.
+// Epoch returns the number of this epoch of the job, from 0: one ends with each restart of all ranks, and with each
+// Renew.
 func (w *World) Epoch() int { return w.cfg.Epoch }
+
+// Origin returns the number that this rank had when it was started. It has the same in all epochs, and no other rank
+// gets it but a process that replaces this one.
+func (w *World) Origin() int { return w.cfg.origin() }
+
+// Lost returns the origins of the ranks that were lost between the epoch before and this one, in ascending order. The
+// slice is the caller's.
+func (w *World) Lost() []int {
+	if w.cfg.place == nil {
+		return nil
+	}
+	return slices.Clone(w.cfg.place.lost)
+}
+
+// Joined returns the origins of the ranks that were not in the epoch before, in ascending order. The slice is the
+// caller's.
+func (w *World) Joined() []int {
+	if w.cfg.place == nil {
+		return nil
+	}
+	return slices.Clone(w.cfg.place.joined)
+}
+
+// Renews reports whether another epoch may follow this one: the job continues after the loss of a rank, and this
+// process takes part in that.
+func (w *World) Renews() bool { return w.launcher != nil && w.cfg.File.Renews && w.cfg.options.renews }
+
+// Changed returns a channel that is closed when ranks wait to be taken in. A program that wants them leaves at its next
+// boundary, with ErrAgain. The channel is never closed where no other epoch may follow.
+func (w *World) Changed() <-chan struct{} { return w.changed }
+
+// Context returns a context that ends with the epoch, so that computations and loaders stop then: when a rank has
+// failed, or has renewed, or w is closed. Its cause is the failure. It also ends with the context of Worlds.
+func (w *World) Context() context.Context {
+	w.epochOnce.Do(func() {
+		within := w.cfg.within
+		if within == nil {
+			within = context.Background()
+		}
+		ctx, end := context.WithCancelCause(within)
+		w.epoch = ctx
+		w.wg.Go(func() {
+			select {
+			case <-w.mesh.Failed():
+				_, err := w.Failure()
+				end(err)
+			case <-w.stop.Done():
+				end(nil)
+			}
+		})
+	})
+	return w.epoch
+}
 
 // JobID returns the id of the job, the same on all ranks.
 func (w *World) JobID() string { return w.cfg.JobID }
@@ -118,6 +183,7 @@ func (w *World) Waits() *waits.Job { return w.queries.job }
 // error: the job fails then. Without treerun the logger gets it. Apart from that Close does not wait for other ranks.
 func (w *World) Close() error {
 	w.closeOnce.Do(func() {
+		w.closed.Store(true)
 		w.closeErr = w.queries.job.CloseAll()
 		w.mesh.MarkClosing()
 		w.mesh.SendClosed()
@@ -127,27 +193,28 @@ func (w *World) Close() error {
 				w.closeErr = errors.Join(w.closeErr, err)
 			}
 		}
+		if w.launcher != nil {
+			w.launcher.close()
+		}
 		w.release()
+		if w.cfg.profiler != nil {
+			w.cfg.profiler.rotate(true)
+		}
 	})
 	return w.closeErr
 }
 
-// release releases all resources.
+// release releases all resources but the connection to the launcher.
 func (w *World) release() {
 	w.cancel()
 	if w.meeting != nil {
 		w.meeting.port.close()
 	}
 	w.mesh.Close()
-	if w.launcher != nil {
-		w.launcher.close()
-	}
 	if w.meeting != nil {
 		w.meeting.wg.Wait()
 	}
-	if w.cfg.profiler != nil {
-		w.cfg.profiler.rotate(true)
-	}
+	w.wg.Wait()
 }
 
 // MaxBlob is the largest blob that a rank may give to AllGather, in bytes.
@@ -184,5 +251,6 @@ func (w *World) fault(op string, err error) error {
 	if f := new(exchange.Fault); errors.As(err, &f) {
 		e.Rank, e.Err = f.Rank, f.Err
 	}
+	e.again = e.Rank >= 0 && w.Renews() && (errors.Is(err, ErrFailed) || errors.Is(err, ErrPeerClosed))
 	return e
 }

@@ -64,12 +64,17 @@ func build(t *testing.T, pkg, file string) {
 	}
 }
 
-// installLooper puts a looper, which is the test binary under that name, next to a program that was
-// built into this folder: tests find its processes by its file.
+// installLooper puts a looper next to a program that was built into this folder: tests find its processes by it.
 func installLooper(t *testing.T, dir string) (file string) {
 	t.Helper()
-	file = filepath.Join(dir, "looper")
-	self, err := exec.LookPath("looper")
+	return install(t, dir, "looper")
+}
+
+// install puts the test binary, under the name of one of its programs, into a folder.
+func install(t *testing.T, dir, name string) (file string) {
+	t.Helper()
+	file = filepath.Join(dir, name)
+	self, err := exec.LookPath(name)
 	if err == nil {
 		err = os.Link(self, file)
 	}

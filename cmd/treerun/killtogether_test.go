@@ -139,7 +139,7 @@ func (j *togetherJob) commands(h *nethosts.Hosts, tmp, launcher, looper string) 
 		for i := range j.hosts {
 			list = append(list, fmt.Sprintf("%s:%d", h.Name(i), j.per))
 		}
-		args = append([]string{"-H", strings.Join(list, ","), "--launch-agent", h.Agent()}, args...)
+		args = append([]string{"-v", "-H", strings.Join(list, ","), "--launch-agent", h.Agent()}, args...)
 		if j.start == fromAway {
 			return []*exec.Cmd{exec.Command(launcher, args...)}
 		}

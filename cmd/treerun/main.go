@@ -40,6 +40,7 @@ var commands = map[string]func(args []string) (int, error){
 	"plan":    func(args []string) (int, error) { return 0, planner.Plan(os.Stdout, args) },
 	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
 	"bench":   bench.Main,
+	"resize":  runResize,
 
 	// Commands that treerun starts itself; they are not documented for users.
 	agent.Command:                     agent.Main,
@@ -241,6 +242,10 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
 	}
 	j.Tag = o.tagged(j.Size)
+	if j.Lives.MinSize > j.Size {
+		return nil, cmdline.Usagef("--min-np %d is more than the %s of the job", j.Lives.MinSize,
+			numbers.Count(j.Size, "rank"))
+	}
 	return j, nil
 }
 

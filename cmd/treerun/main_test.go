@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(processTests{m}, map[string]func(){
 		"treerun": main, "exe": main, "member": runMember, "stopper": stopper, "soak": soaker,
 		"intruder": runIntruder, "looper": looper, "dying": runDying,
+		"restorer": restorer, "changer": changer,
+		"hostkiller": hostkiller,
+		"lives":      runLives,
 	})
 }
 
@@ -153,14 +156,13 @@ func memberActions(args []string) error {
 			if _, err := control.WriteString("\xff\xff\xff\xffnonsense"); err != nil {
 				return err
 			}
-		case "descriptors": // shows those that it inherited: Go opens its own close-on-exec
-			line := "" // printed whole: treerun passes on the parts of a line that takes long
-			for fd := range 1024 {
-				if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-					line += fmt.Sprint(fd, " ")
-				}
+		case "descriptors":
+			printInherited()
+		case "create": // an empty file
+			if err := os.WriteFile(value, nil, 0o600); err != nil {
+				return err
 			}
-			fmt.Println(line)
+			args = args[1:]
 		case "sleep":
 			d, err := time.ParseDuration(value)
 			if err != nil {
@@ -185,4 +187,15 @@ func memberActions(args []string) error {
 		}
 	}
 	return nil
+}
+
+// printInherited prints the descriptors that the process inherited: Go opens its own close-on-exec.
+func printInherited() {
+	line := "" // printed whole: treerun passes on the parts of a line that takes long
+	for fd := range 1024 {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			line += fmt.Sprint(fd, " ")
+		}
+	}
+	fmt.Println(line)
 }

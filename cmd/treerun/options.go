@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"path"
@@ -14,8 +15,10 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // options are those of the command line that runs a job.
@@ -40,6 +43,7 @@ func newOptions() *options {
 	o := new(options)
 	j := &o.job
 	j.ShutdownTimeout, j.SigtermCode = shutdownTimeout, cmdline.SignalCode(syscall.SIGTERM)
+	j.Lives.MaxRestarts, j.Lives.MinSize = 3, 1
 	f := cmdline.NewFlags("treerun", &o.help)
 	f.SetInterspersed(false) // the first argument that is not a flag is PROGRAM
 	f.VarP(cmdline.Ranks(&j.Size), "np", "n",
@@ -61,6 +65,15 @@ func newOptions() *options {
 			"host, for go tool pprof")
 	f.Var(cmdline.Time(&j.Timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(cmdline.Time(&j.ShutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
+	f.Var(cmdline.Choice(&j.Lives.Policy, "POLICY", "stop", "restart", "respawn", "shrink"), "on-failure",
+		"when a rank fails. stop: the job ends; restart: all ranks start again; respawn: the lost rank starts again, and "+
+			"the others continue with their numbers; shrink: the others continue. The last two need programs that use "+
+			"rank.Worlds")
+	f.Var(cmdline.IntRange(&j.Lives.MaxRestarts, 0, job.MaxEpoch), "max-restarts",
+		"with --on-failure restart or respawn: number of restarts after which a failure ends the job; each respawned rank "+
+			"counts as one")
+	f.Var(cmdline.IntRange(&j.Lives.MinSize, 1, job.MaxRanks), "min-np",
+		"with --on-failure respawn or shrink: number of ranks below which the job ends")
 	f.Var(cmdline.IntRange(&j.SigtermCode, 0, 255), "sigterm-exit-code",
 		"exit code of a job stopped by SIGTERM whose ranks all ended with 0")
 	f.Var(cmdline.Choice(&j.Bind, "WHAT", "", "core", "none"), "bind-to",
@@ -92,6 +105,9 @@ func parse(args []string) (*options, error) {
 	if o.flags.Arg(0) == "" {
 		return nil, cmdline.Usagef("PROGRAM is empty")
 	}
+	if err := o.checkPolicy(); err != nil {
+		return nil, err
+	}
 	args = o.flags.Args()
 	o.job.Program, o.job.Args = args[0], args
 	if i := slices.Index(args, ":"); i > 0 && i+1 < len(args) && slices.Contains(secondProgramFlags, args[i+1]) &&
@@ -101,6 +117,22 @@ func parse(args []string) (*options, error) {
 			strings.Join(args, " "))
 	}
 	return o, nil
+}
+
+// checkPolicy returns an error for a flag that does not apply to the policy of --on-failure.
+func (o *options) checkPolicy() error {
+	p := o.job.Lives.Policy
+	word := cmp.Or(o.flags.Lookup("on-failure").Value.String(), "stop")
+	switch {
+	case o.flags.Changed("max-restarts") && p != membership.Restart && p != membership.Respawn:
+		return cmdline.Usagef("--max-restarts is for --on-failure restart or respawn, not %s", word)
+	case o.flags.Changed("min-np") && p != membership.Respawn && p != membership.Shrink:
+		return cmdline.Usagef("--min-np is for --on-failure respawn or shrink, not %s", word)
+	}
+	if o.flags.Changed("spares") && p != membership.Respawn {
+		return cmdline.Usagef("--spares is for --on-failure respawn, not %s", word)
+	}
+	return nil
 }
 
 // secondProgramFlags are the flags with which MPI's launchers set the hosts and the number of ranks of a second

@@ -66,7 +66,11 @@ folder       %s
 environment  treerun's own, and %s
 `, here, where, path, strings.Join(command, " "), j.Dir, strings.Join(host.RankVariables(), " "))
 	for _, h := range j.Hosts {
-		fmt.Fprintf(&b, "on           %s: ranks %s\n", h.Name, topo.RankList(h.Ranks))
+		what := "ranks " + topo.RankList(h.Ranks)
+		if len(h.Ranks) == 0 {
+			what = "no rank until another host is lost"
+		}
+		fmt.Fprintf(&b, "on           %s: %s\n", h.Name, what)
 	}
 	if err := describeGPUs(&b, j); err != nil {
 		return err
@@ -114,7 +118,7 @@ func quote(arg string) string {
 // The rest of this file makes completions for a shell and a page for man from the flags of all commands.
 
 // commandsWithFlags are the commands with flags, in the order of the manual; "" is the one without a name.
-var commandsWithFlags = []string{"", "topo", "plan", "sim", "bench", "check"}
+var commandsWithFlags = []string{"", "topo", "plan", "sim", "bench", "check", "resize"}
 
 // shells has the completion script of each shell, and the help text about them.
 //

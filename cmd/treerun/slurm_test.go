@@ -229,6 +229,28 @@ func TestSlurmSrun(t *testing.T) {
 	s.waitIdle()
 }
 
+// The batch script for programs that continue, with a real Slurm: two ranks are killed one after the other, and get new
+// processes on their nodes.
+func TestSlurmContinues(t *testing.T) {
+	s := newSlurm(t)
+	install(t, s.bin, "restorer")
+	script, err := filepath.Abs(filepath.Join("..", "..", "examples", "slurm", "continues.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, logs, code := s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn",
+		"2", "restorer", "-epochs", "2", "-elements", "1000")
+	text, err := os.ReadFile(filepath.Join(s.dir, "out.txt"))
+	if code != 0 || err != nil {
+		t.Fatalf("sbatch: code %d, %s%s%v\n%s", code, out, logs, err, text)
+	}
+	n := strings.Count(string(text), "] done ")
+	if n != 4 || !strings.Contains(string(text), "epoch 2 runs with 4 ranks") {
+		t.Errorf("%d ranks are done, want 4, in epoch 2:\n%s", n, text)
+	}
+	s.waitIdle()
+}
+
 // scancel ends the ranks on all nodes.
 func TestSlurmCancel(t *testing.T) {
 	s := newSlurm(t)

@@ -1,11 +1,13 @@
 package job
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/internal/numbers"
@@ -16,9 +18,10 @@ import (
 var messageSizes = strict.FrameSizes{}
 
 func init() {
-	for k := Seed; k <= Failed; k++ {
+	for k := Seed; k <= NoMore; k++ {
 		messageSizes[byte(k)] = [2]int{1, MaxMessage}
 	}
+	messageSizes[byte(Begins)] = [2]int{1, maxRoster}
 }
 
 // WriteMessage validates m and writes it, in one call of Write. Calls on one connection must not overlap.
@@ -27,7 +30,7 @@ func WriteMessage(w io.Writer, m *Message) error {
 		return err
 	}
 	body := strict.Marshal(m)
-	err := Within("bytes of a message: %d", len(body), 1, MaxMessage)
+	err := Within("bytes of a message: %d", len(body), 1, messageSizes[byte(m.Kind)][1])
 	if err == nil {
 		_, err = w.Write(append(strict.AppendHead(nil, byte(m.Kind), len(body)), body...))
 	}
@@ -72,11 +75,50 @@ func (m *Message) Validate() error {
 	} else if w != nil {
 		bad = errors.Join(bad, Within("waits for rank %d", w.Last, -1, MaxRanks-1))
 	}
+	bad = errors.Join(bad, Within("epoch %d", m.Epoch, 0, MaxEpoch), Within("blob of %d bytes", len(m.Blob), 0, MaxBlob))
+	if (m.Roster != nil) != (m.Kind == Begins) {
+		bad = errors.Join(bad, errors.New("no roster, or one too many"))
+	} else if m.Roster != nil {
+		bad = errors.Join(bad, m.Roster.validate())
+	}
 	switch {
-	case m.Kind < Seed || m.Kind > Failed:
+	case m.Kind < Seed || m.Kind > NoMore:
 		return fmt.Errorf("job: unknown message kind %d", m.Kind)
 	case bad != nil:
 		return fmt.Errorf("job: message of kind %d: %w", m.Kind, bad)
+	}
+	return nil
+}
+
+// validate returns an error for an invalid field.
+func (r *Roster) validate() error {
+	bad := errors.Join(Within("epoch %d of a roster", r.Epoch, 1, MaxEpoch),
+		Within("secret of %d bytes", len(r.Secret), SecretBytes, SecretBytes),
+		Within("members: %d", len(r.Members), 1, MaxRanks))
+	origins, hosts := make([]int, len(r.Members)), make([]int, len(r.Members))
+	for i, m := range r.Members {
+		origins[i], hosts[i] = m.Origin, m.Host
+		bad = cmp.Or(bad, Within("blob of %d bytes", len(m.Blob), 0, MaxBlob))
+	}
+	for _, list := range [][]int{origins, r.Lost, r.Joined} {
+		bad = cmp.Or(bad, checkOrigins(list))
+	}
+	for _, o := range r.Joined {
+		if _, found := slices.BinarySearch(origins, o); !found {
+			bad = cmp.Or(bad, fmt.Errorf("origin %d has joined and is no member", o))
+		}
+	}
+	return cmp.Or(bad, checkHosts(hosts))
+}
+
+// checkOrigins returns an error for origins that are not in ascending order.
+func checkOrigins(list []int) error {
+	before := -1
+	for _, o := range list {
+		if err := Within("origin %d", o, before+1, MaxRanks-1); err != nil {
+			return err
+		}
+		before = o
 	}
 	return nil
 }
@@ -199,17 +241,25 @@ func CheckDevice(uuid string) error {
 }
 
 func (f *File) validateHosts() error {
+	if err := checkHosts(f.Hosts); err != nil {
+		return err
+	}
+	if local := numbers.GroupSizes(f.Hosts)[f.Rank]; local != f.LocalSize && !f.Joining {
+		return fmt.Errorf("local size %d, but %d ranks are on host %d", f.LocalSize, local, f.Hosts[f.Rank])
+	}
+	return nil
+}
+
+// checkHosts returns an error for hosts, by rank, that are not numbered in order of appearance.
+func checkHosts(hosts []int) error {
 	known := 0
-	for r, h := range f.Hosts {
+	for r, h := range hosts {
 		if h < 0 || h > known {
 			return fmt.Errorf("rank %d is on host %d, want 0..%d: hosts are numbered in order of appearance", r, h, known)
 		}
 		if h == known {
 			known++
 		}
-	}
-	if local := numbers.GroupSizes(f.Hosts)[f.Rank]; local != f.LocalSize {
-		return fmt.Errorf("local size %d, but %d ranks are on host %d", f.LocalSize, local, f.Hosts[f.Rank])
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package job
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"strconv"
@@ -72,10 +73,15 @@ type File struct {
 
 	ControlFD int               // unix stream socket to the launcher; its end of file means that the launcher is gone
 	Settings  map[string]string // resolved settings, the same on all ranks
+
+	// Renews is true where the job goes on after the loss of a rank: ranks that take part send Renewable, and Renew after
+	// each epoch. Joining is true for a rank that was started later: it begins with Renew, and its first world is that of
+	// a Roster. Its Rank, Size and Hosts are those of the job's start, and its Rank is its origin.
+	Renews, Joining bool
 }
 
 // FileVersion is the version of File and Message that this code implements.
-const FileVersion = 8
+const FileVersion = 9
 
 // MessageKind is the kind of a Message.
 type MessageKind uint8
@@ -99,6 +105,22 @@ const (
 
 	// From a rank to the launcher: Text is a failure of a communicator that no call but Close has returned.
 	Failed
+
+	// From a rank to the launcher, before it joins: the rank renews its world after an epoch has ended.
+	Renewable
+	// From a rank to the launcher: the rank has left Epoch and is ready for a later one. Blob describes it to the other
+	// ranks.
+	Renew
+
+	// From the launcher to the ranks: the epoch of Roster begins.
+	Begins
+	// From the launcher to the ranks: Epoch has ended, because rank Rank of the launcher's numbers has left it; Text for
+	// messages.
+	Revoked
+	// From the launcher to the ranks: ranks wait to be taken in after Epoch.
+	Waiting
+	// From the launcher to the ranks: there will be no other epoch; Text says why.
+	NoMore
 )
 
 // A rank that has read its job file, a memory file, leaves MarkBytes there at MarkAt, behind zeros: a word in which the
@@ -107,7 +129,51 @@ const (
 	MarkAt    = 4032
 	MarkBytes = 8
 	MarkDied  = 1 << 30 // FUTEX_OWNER_DIED
+
+	// MarkWaited is FUTEX_WAITERS: the kernel also wakes a process that waits for the change.
+	MarkWaited = 1 << 31
 )
+
+// News of losses reach a rank that polls through the same memory file: its polls may keep the goroutine that reads
+// messages from its core for ten milliseconds. The host writes news into the ring at NewsAt, and then the number
+// of all news so far at NewsCountAt. A rank finds the same in messages later, with more words.
+const (
+	NewsCountAt = 512
+	NewsAt      = 1024
+	NewsBytes   = 16 // of one
+	NewsRing    = 128
+	newsLost    = 1 << 24
+)
+
+// AppendNews appends the encoded form of m, an Exited of a rank that has failed or a Revoked, which is number n of the
+// news, from 1.
+func AppendNews(b []byte, m *Message, n uint32) []byte {
+	what := uint32(m.Kind) | uint32(m.Code)<<8 | uint32(m.Signal)<<16
+	if m.Lost {
+		what |= newsLost
+	}
+	for _, word := range []uint32{n, uint32(m.Epoch), uint32(m.Rank), what} {
+		b = binary.NativeEndian.AppendUint32(b, word)
+	}
+	return b
+}
+
+// ParseNews decodes news number n, nil if b holds another one, or none that is valid.
+func ParseNews(b []byte, n uint32) *Message {
+	var words [NewsBytes / 4]uint32
+	for i := range words {
+		words[i] = binary.NativeEndian.Uint32(b[4*i:])
+	}
+	m := &Message{Kind: MessageKind(words[3]), Epoch: int(words[1]), Rank: int(words[2]),
+		Code: int(words[3] >> 8 & 0xff), Signal: int(words[3] >> 16 & 0xff)}
+	if words[3]&newsLost != 0 {
+		m.Lost, m.Text = true, "has ended"
+	}
+	if words[0] != n || m.Kind != Exited && m.Kind != Revoked || m.Validate() != nil {
+		return nil
+	}
+	return m
+}
 
 // Message is one record on the control socket: a frame of package strict with the message's kind and at most MaxMessage
 // bytes of msgpack.
@@ -122,6 +188,26 @@ type Message struct {
 	Text   string
 	Addrs  []netip.AddrPort
 	Wait   *Wait
+	Epoch  int     // in which Exited happened: Rank is an origin; of Renew, Revoked and Waiting
+	Blob   []byte  // of Renew
+	Roster *Roster // of Begins
+}
+
+// Roster is the membership of an epoch. A member's rank is its index. Origins are the launcher's numbers: those of the
+// first epoch's ranks, then those of ranks that were added.
+type Roster struct {
+	Epoch   int
+	Secret  []byte // SecretBytes random bytes, instead of those of File
+	Members []Member
+	Lost    []int // origins of ranks that have been lost since the epoch before, in ascending order
+	Joined  []int // likewise those of members that were not in the epoch before
+}
+
+// Member is a rank of a Roster.
+type Member struct {
+	Origin int
+	Host   int    // number of the host; numbered in order of appearance
+	Blob   []byte // of its Renew
 }
 
 // Wait describes a long wait of a rank.
@@ -133,10 +219,12 @@ type Wait struct {
 	Text string // the same, with the chain of waits
 }
 
-// MaxMessage, MaxFile and MaxFailure bound the input of a decoder, in bytes. A job file may have a graph and a plan
-// among its settings.
+// MaxMessage, MaxFile, MaxFailure and MaxBlob bound the input of a decoder, in bytes. A job file may have a graph and a
+// plan among its settings.
 const (
 	MaxMessage = 64 << 10
 	MaxFile    = 80 << 20
 	MaxFailure = 8 << 10 // the text of a Failed
+	MaxBlob    = 4 << 10 // of a Renew
+	maxRoster  = 64 << 20
 )

@@ -46,7 +46,7 @@ func TestFileComesBackAsWritten(t *testing.T) {
 // Each change makes one field wrong; the error names the field.
 func TestFileWithAWrongFieldIsRefused(t *testing.T) {
 	for want, spoil := range map[string]func(f *job.File){
-		"version 9":             func(f *job.File) { f.Version = 9 },
+		"version 10":            func(f *job.File) { f.Version = 10 },
 		"job id \"\"":           func(f *job.File) { f.JobID = "" },
 		"job id \"a b\"":        func(f *job.File) { f.JobID = "a b" },
 		"epoch -1":              func(f *job.File) { f.Epoch = -1 },
@@ -107,7 +107,7 @@ func TestFileOfAnotherShapeIsRefused(t *testing.T) {
 func TestMessagesComeBackAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &job.Message{
-			Kind:   job.MessageKind(rapid.IntRange(int(job.Seed), int(job.Failed)).Draw(t, "kind")),
+			Kind:   job.MessageKind(rapid.IntRange(int(job.Seed), int(job.NoMore)).Draw(t, "kind")),
 			Rank:   rapid.IntRange(0, job.MaxRanks-1).Draw(t, "rank"),
 			PID:    rapid.IntRange(0, 1<<22).Draw(t, "pid"),
 			Code:   rapid.IntRange(0, 255).Draw(t, "code"),
@@ -115,6 +115,12 @@ func TestMessagesComeBackAsWritten(t *testing.T) {
 			Closed: rapid.Bool().Draw(t, "closed"),
 			Text:   rapid.StringN(1, 60, 240).Draw(t, "text"),
 			Addrs:  []netip.AddrPort{netip.MustParseAddrPort("[fd00::1%eth0]:4000")},
+			Epoch:  rapid.IntRange(0, job.MaxEpoch).Draw(t, "epoch"),
+			Blob:   rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "blob"),
+		}
+		if want.Kind == job.Begins {
+			want.Roster = roster()
+			want.Roster.Epoch = max(want.Epoch, 1)
 		}
 		if want.Kind == job.Waits {
 			want.Wait = &job.Wait{
@@ -159,6 +165,11 @@ func TestMessageThatCannotBeUsedIsRefused(t *testing.T) {
 		"text of 8193 bytes":      {Kind: job.Failed, Text: strings.Repeat("x", job.MaxFailure+1)},
 		"65 addresses":            {Kind: job.Seed, Addrs: make([]netip.AddrPort, 65)},
 		"want 1..65536":           {Kind: job.Exited, Text: strings.Repeat("x", job.MaxMessage)},
+		"epoch -1":                {Kind: job.Renew, Epoch: -1},
+		"epoch 1073741825":        {Kind: job.Renew, Epoch: job.MaxEpoch + 1},
+		"blob of 4097 bytes":      {Kind: job.Renew, Blob: make([]byte, job.MaxBlob+1)},
+		"no roster":               {Kind: job.Begins},
+		"or one too many":         {Kind: job.Joined, Roster: roster()},
 	} {
 		if err := job.WriteMessage(io.Discard, &m); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("writing %+.50v: error %v, want one with %q", m, err, want)
@@ -174,6 +185,67 @@ func TestMessageThatCannotBeUsedIsRefused(t *testing.T) {
 	cut := strings.NewReader("\x02\x00\x00\x00\x00\x00\x00\x09abc")
 	if _, err := job.ReadMessage(cut); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut message: error %v", err)
+	}
+}
+
+// roster returns the roster of the second epoch of four ranks on two hosts, of which one was lost and one has joined.
+func roster() *job.Roster {
+	return &job.Roster{
+		Epoch: 2, Secret: bytes.Repeat([]byte{9}, job.SecretBytes), Lost: []int{1, 2}, Joined: []int{2},
+		Members: []job.Member{{Origin: 0, Host: 0, Blob: []byte("a")}, {Origin: 2, Host: 1, Blob: []byte("b")},
+			{Origin: 3, Host: 1}},
+	}
+}
+
+// Each change makes one field of a roster wrong; the error names the field.
+func TestRosterThatCannotBeIsRefused(t *testing.T) {
+	if err := job.WriteMessage(io.Discard, &job.Message{Kind: job.Begins, Roster: roster()}); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(r *job.Roster){
+		"epoch 0 of a roster":                func(r *job.Roster) { r.Epoch = 0 },
+		"epoch 1073741825 of a roster":       func(r *job.Roster) { r.Epoch = job.MaxEpoch + 1 },
+		"secret of 31 bytes":                 func(r *job.Roster) { r.Secret = r.Secret[1:] },
+		"secret of 0 bytes":                  func(r *job.Roster) { r.Secret = nil },
+		"members: 0, want 1..65536":          func(r *job.Roster) { r.Members, r.Joined = nil, nil },
+		"members: 65537, want":               func(r *job.Roster) { r.Members = make([]job.Member, job.MaxRanks+1) },
+		"origin -1, want 0..65535":           func(r *job.Roster) { r.Members[0].Origin = -1 },
+		"origin 65536, want 3..65535":        func(r *job.Roster) { r.Members[2].Origin = job.MaxRanks },
+		"origin 2, want 3..65535":            func(r *job.Roster) { r.Members[2].Origin = 2 }, // twice
+		"blob of 4097 bytes":                 func(r *job.Roster) { r.Members[1].Blob = make([]byte, job.MaxBlob+1) },
+		"rank 0 is on host 1, want 0..0":     func(r *job.Roster) { r.Members[0].Host = 1 },
+		"rank 2 is on host -1":               func(r *job.Roster) { r.Members[2].Host = -1 },
+		"origin 1, want 3..65535":            func(r *job.Roster) { r.Lost[0], r.Lost[1] = 2, 1 },
+		"origin -2, want 0..65535":           func(r *job.Roster) { r.Lost[0] = -2 },
+		"origin 1 has joined and is no memb": func(r *job.Roster) { r.Joined[0] = 1 },
+	} {
+		r := roster()
+		spoil(r)
+		m := &job.Message{Kind: job.Begins, Roster: r}
+		if err := job.WriteMessage(io.Discard, m); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("writing: error %v, want one with %q", err, want)
+		}
+		body := strict.Marshal(m)
+		b := append(strict.AppendHead(nil, byte(job.Begins), len(body)), body...)
+		if _, err := job.ReadMessage(bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("reading: error %v, want one with %q", err, want)
+		}
+	}
+}
+
+// A job of many ranks has a roster that is longer than any other message.
+func TestRosterOfManyRanks(t *testing.T) {
+	r := roster()
+	r.Members, r.Lost, r.Joined = nil, nil, nil
+	for i := range 4096 {
+		r.Members = append(r.Members, job.Member{Origin: i, Host: i / 8, Blob: bytes.Repeat([]byte{byte(i)}, 400)})
+	}
+	var b bytes.Buffer
+	if err := job.WriteMessage(&b, &job.Message{Kind: job.Begins, Roster: r}); err != nil || b.Len() <= job.MaxMessage {
+		t.Fatalf("%d bytes, error %v", b.Len(), err)
+	}
+	if m, err := job.ReadMessage(&b); err != nil || !cmp.Equal(m.Roster, r) {
+		t.Fatalf("roster %.200v, error %v", m, err)
 	}
 }
 
@@ -231,6 +303,12 @@ func FuzzReadMessage(f *testing.F) {
 		{Kind: job.Joined, Rank: 3, PID: 77},
 		{Kind: job.Exited, Rank: 2, Signal: 9, Text: "killed by SIGKILL"},
 		{Kind: job.Failed, Rank: 1, PID: 78, Text: "collective: Close: rank 1 has sent 1 int64 with tag 1"},
+		{Kind: job.Renew, Rank: 3, PID: 79, Epoch: 4, Blob: []byte("where it listens")},
+		{Kind: job.Renewable, Rank: 3, PID: 79},
+		{Kind: job.Begins, Roster: roster()},
+		{Kind: job.Revoked, Rank: 2, Epoch: 4, Text: "has left the epoch"},
+		{Kind: job.Waiting, Epoch: 4},
+		{Kind: job.NoMore, Text: "--max-restarts 3 is reached"},
 	} {
 		var b bytes.Buffer
 		if err := job.WriteMessage(&b, &m); err != nil {
@@ -241,6 +319,7 @@ func FuzzReadMessage(f *testing.F) {
 	}
 	f.Add([]byte("GET /metrics HTTP/1.1\r\n\r\n"))
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x0b\x81\xa4Text\xdb\xff\xff\xff\xff"))
+	f.Add([]byte("\x0b\x00\x00\x00\x00\x00\x00\x16\x81\xa6Roster\x81\xa7Members\xdd\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bytes.NewReader(data)
 		for {
@@ -251,6 +330,42 @@ func FuzzReadMessage(f *testing.F) {
 			if err := job.WriteMessage(io.Discard, m); err != nil {
 				t.Fatalf("read but not writable: %v", err)
 			}
+		}
+	})
+}
+
+// News come back as they were published, and a slot of the ring that holds other news, or none, is nothing.
+func TestNewsComeBackAsWritten(t *testing.T) {
+	for n, want := range []job.Message{
+		{Kind: job.Exited, Epoch: 3, Rank: 65535, Signal: 9}, {Kind: job.Exited, Rank: 1, Code: 255},
+		{Kind: job.Revoked, Epoch: job.MaxEpoch, Rank: 2}, {Kind: job.Exited, Rank: 5, Lost: true, Text: "has ended"},
+	} {
+		b := job.AppendNews(nil, &want, uint32(n)+1)
+		if got := job.ParseNews(b, uint32(n)+1); got == nil || !cmp.Equal(*got, want) {
+			t.Errorf("%+v came back as %+v", want, got)
+		}
+		if got := job.ParseNews(b, uint32(n)+129); got != nil {
+			t.Errorf("news %d, whose slot holds number %d: %+v", n+129, n+1, got)
+		}
+	}
+	if got := job.ParseNews(job.AppendNews(nil, &job.Message{Kind: job.Seed}, 1), 1); got != nil {
+		t.Errorf("news of a kind that is none: %+v", got)
+	}
+}
+
+func FuzzParseNews(f *testing.F) {
+	f.Add(job.AppendNews(nil, &job.Message{Kind: job.Exited, Epoch: 3, Rank: 7, Signal: 9}, 1), uint32(1))
+	f.Add(make([]byte, job.NewsBytes), uint32(0))
+	f.Fuzz(func(t *testing.T, b []byte, n uint32) {
+		if len(b) < job.NewsBytes {
+			return
+		}
+		m := job.ParseNews(b[:job.NewsBytes], n)
+		if m == nil {
+			return
+		}
+		if again := job.ParseNews(job.AppendNews(nil, m, n), n); again == nil || !cmp.Equal(m, again) {
+			t.Errorf("%+v came back as %+v", m, again)
 		}
 	})
 }

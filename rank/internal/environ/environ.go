@@ -19,6 +19,7 @@ type Job struct {
 	job.File
 	Seed      string            // HOST:PORT at which rank 0 listens
 	Control   net.Conn          // to treerun's launcher, nil where another one, or none, started the rank
+	News      *News             // of treerun's launcher in memory, nil for none
 	Variables map[string]string // settings that come from the environment: the variable of each
 }
 

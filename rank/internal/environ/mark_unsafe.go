@@ -20,15 +20,15 @@ type robustList struct {
 // mark lets the launcher see the end of this process when it begins. The system reports it to the launcher only after
 // it has taken the memory back, which takes a second for 8 GiB, and longer where a driver has pinned it. But before
 // that the kernel marks the locks of the thread as those of a dead owner: here a word of the memory file, which the
-// launcher reads. Where the system refuses a step there is no mark.
-func mark(file *os.File) {
+// launcher reads. In the same page the launcher publishes news. Where the system refuses a step there is neither.
+func mark(file *os.File) *News {
 	if file.Truncate(job.MarkAt+job.MarkBytes) != nil {
-		return
+		return nil
 	}
 	size := os.Getpagesize()
 	page, err := syscall.Mmap(int(file.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
-		return
+		return nil
 	}
 	const headAt, entryAt = 64, 128
 	head, entry := (*robustList)(unsafe.Pointer(&page[headAt])), (*robustList)(unsafe.Pointer(&page[entryAt]))
@@ -37,8 +37,43 @@ func mark(file *os.File) {
 		runtime.LockOSThread() // forever: the list belongs to a thread, which lives as long as the process
 		words := (*[job.MarkBytes / 4]uint32)(unsafe.Pointer(&page[job.MarkAt]))
 		words[1] = uint32(os.Getpid())
-		atomic.StoreUint32(&words[0], uint32(syscall.Gettid()))
+		atomic.StoreUint32(&words[0], uint32(syscall.Gettid())|job.MarkWaited)
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SET_ROBUST_LIST, uintptr(unsafe.Pointer(head)), unsafe.Sizeof(*head), 0)
 		select {}
 	}()
+	return &News{page, (*uint32)(unsafe.Pointer(&page[job.NewsCountAt]))}
+}
+
+// News are those that the launcher publishes in memory that it shares with this rank. The nil *News has none. Its
+// methods may be called concurrently.
+type News struct {
+	page  []byte
+	count *uint32
+}
+
+// Count returns the number of news so far.
+func (n *News) Count() uint32 {
+	if n == nil {
+		return 0
+	}
+	return atomic.LoadUint32(n.count)
+}
+
+// Counter returns the word that has the number of news so far. Read it atomically.
+func (n *News) Counter() *uint32 { return n.count }
+
+// Since returns the news after the first seen ones, and the number of all. Those that have been written over are left
+// out: messages of the launcher bring them.
+func (n *News) Since(seen uint32) (news []*job.Message, count uint32) {
+	count = n.Count()
+	if count-seen > job.NewsRing {
+		seen = count - job.NewsRing
+	}
+	for ; seen != count; seen++ {
+		at := job.NewsAt + job.NewsBytes*int(seen%job.NewsRing)
+		if m := job.ParseNews(n.page[at:at+job.NewsBytes], seen+1); m != nil {
+			news = append(news, m)
+		}
+	}
+	return news, count
 }

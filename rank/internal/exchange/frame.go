@@ -123,16 +123,23 @@ func (f *frame) readBlobs(r io.Reader, lengths []byte, size int) error {
 	if f.step >= stepsOf(size) || len(lengths) != 4*blobsIn(f.step, size) {
 		return fmt.Errorf("step %d with %d blobs does not fit an AllGather of %d ranks", f.step, len(lengths)/4, size)
 	}
-	for ; len(lengths) > 0; lengths = lengths[4:] {
-		n := binary.BigEndian.Uint32(lengths)
+	all := 0
+	for at := 0; at < len(lengths); at += 4 {
+		n := binary.BigEndian.Uint32(lengths[at:])
 		if n > MaxBlob+1 {
 			return fmt.Errorf("blob of %d bytes, at most %d are possible", n, MaxBlob+1)
 		}
-		blob, err := strict.ReadBody(r, int(n))
-		if err != nil {
-			return err
-		}
-		f.blobs = append(f.blobs, blob)
+		all += int(n)
+	}
+	b, err := strict.ReadBody(r, all)
+	if err != nil {
+		return err
+	}
+	f.blobs = make([][]byte, 0, len(lengths)/4)
+	for ; len(lengths) > 0; lengths = lengths[4:] {
+		n := binary.BigEndian.Uint32(lengths)
+		f.blobs = append(f.blobs, b[:n:n])
+		b = b[n:]
 	}
 	return nil
 }

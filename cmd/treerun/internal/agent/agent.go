@@ -97,9 +97,12 @@ type agent struct {
 	tree   *Tree
 
 	host    *host.Host
-	program atomic.Pointer[string]      // its path; nil until it has been found, and after the job has arrived
+	program atomic.Pointer[string]      // its path; nil until it has been found
 	stdin   chan net.Conn               // stdin of rank 0, if it runs here
-	done    chan struct{}               // closed when all ranks have ended
+	input   *os.File                    // the other end of it for rank 0, nil if there is none
+	exited  chan struct{}               // receives when all ranks have ended
+	done    chan struct{}               // closed when the agent ends
+	started bool                        // a job has arrived
 	node    *Node                       // nil unless a user has started this process
 	result  atomic.Pointer[wire.Result] // the result of the job, once it is over
 }
@@ -125,7 +128,10 @@ func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) 
 func (a *agent) report(b wire.Body) {
 	a.up.Send(&wire.Frame{Host: a.join.Index, Body: b})
 	if _, ok := b.(*wire.RanksExited); ok {
-		close(a.done) // it is the last report
+		select {
+		case a.exited <- struct{}{}:
+		default: // of a run before
+		}
 	}
 }
 
@@ -167,9 +173,10 @@ func (a *agent) end(err error) (int, error) {
 	a.up.Close()
 	a.host.Order(&wire.Signal{Number: syscall.SIGKILL})
 	select {
-	case <-a.done:
+	case <-a.exited:
 	case <-time.After(2 * host.LostAfter):
 	}
+	close(a.done)
 	a.tree.Close(time.Second)
 	switch {
 	case a.node != nil:
@@ -247,20 +254,24 @@ func (a *agent) reportError(err error) {
 
 // start starts the ranks of this host.
 func (a *agent) start(j *wire.Run) error {
-	path := a.program.Swap(nil)
-	if path == nil {
+	path := a.program.Load()
+	if path == nil || a.started && j.File.Epoch == 0 {
 		return errors.New("unexpected job")
 	}
-	p := host.Program{Path: *path}
-	if j.HasStdin && j.File.Hosts[0] == a.join.Index {
+	select {
+	case <-a.exited: // of the run before
+	default:
+	}
+	if j.HasStdin && j.File.Hosts[0] == a.join.Index && !a.started {
 		r, w, err := os.Pipe()
 		if err != nil {
 			return err
 		}
-		p.Stdin, p.Pipe = r, true
+		a.input = r
 		go a.copyStdin(w)
 	}
-	a.host.Start(j, p)
+	a.started = true
+	a.host.Start(j, host.Program{Path: *path, Stdin: a.input, Pipe: a.input != nil && !j.Again})
 	return nil
 }
 
@@ -294,7 +305,7 @@ func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	}
 	a := &agent{
 		join: join, node: n, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1),
-		done: make(chan struct{}),
+		exited: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	a.host = host.New(host.Config{
 		Reaper: a.reaper, Index: join.Index, Dir: join.Dir, Env: host.Setenv(os.Environ(), "PWD="+join.Dir),

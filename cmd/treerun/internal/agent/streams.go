@@ -19,10 +19,10 @@ import (
 )
 
 // forwardOutput sends the output of a rank to the launcher, as fast as the launcher shows it.
-func (a *agent) forwardOutput(rank, stream int, src *host.Pipe) {
+func (a *agent) forwardOutput(b *wire.Stream, src *host.Pipe) {
 	go func() {
 		defer src.Close() // only read from
-		s, err := a.up.Stream(&wire.Frame{Host: a.join.Index, Body: &wire.Stream{Rank: rank, Number: stream}})
+		s, err := a.up.Stream(&wire.Frame{Host: a.join.Index, Body: b})
 		if err == nil {
 			wire.Relay(s, src)
 		}

@@ -80,7 +80,11 @@ func (sp *spawner) bind() {
 	sp.cores = planBinding(Bind(sp.host.job.Bind), all, near, sp.share.First, sp.share.Total, sp.host.cfg.Cores,
 		len(nodes))
 	if len(sp.cores) > 0 && sp.cores[0] != nil {
-		sp.file.Settings[CPUsSetting] = strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
+		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
+		sp.file.Settings[CPUsSetting] = list
+		if Bind(sp.host.job.Bind) == BindAuto && sp.share.Total > len(all) && len(nodes) < 2 && sp.gpus.GPUs == nil {
+			sp.file.Settings[SharedCPUsSetting] = list
+		}
 	}
 	unbound := "any of cores " + topo.RankList(all)
 	for i, rank := range sp.ranks {

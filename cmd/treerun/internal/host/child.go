@@ -16,6 +16,8 @@ import (
 // child is one rank.
 type child struct {
 	rank, pid int
+	attempt   int                 // number of processes that the rank had before
+	news      uint32              // number of news that were published
 	streams   [wire.Streams]*Pipe // closed by their readers
 	file      *os.File            // its job file
 	control   *Pipe               // this process's end of its control socket
@@ -25,10 +27,13 @@ type child struct {
 
 	stopSent      bool // it has been sent a signal to stop
 	ended         bool
-	leftGroup     bool  // it has left its process group, and this was reported
-	signalErr     error // of the latest signal to it
-	dyingChecks   int   // number of checks that found its mark before it had ended
-	stoppedChecks int   // number of consecutive checks that found it stopped
+	killedFor     string // why treerun has killed it and no other rank; "": it has not
+	watched       bool   // deaths waits for its end
+	controlEnded  bool   // no more messages will come from it
+	leftGroup     bool   // it has left its process group, and this was reported
+	signalErr     error  // of the latest signal to it
+	dyingChecks   int    // number of checks that found its mark before it had ended
+	stoppedChecks int    // number of consecutive checks that found it stopped
 	state         job.ProcState
 }
 
@@ -64,7 +69,12 @@ func (c *child) receive(h *Host) {
 			h.reaper.Do(func() { h.onControlClosed(c, err) })
 			return
 		}
-		h.reaper.Do(func() { h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: m}) })
+		h.reaper.Do(func() {
+			if h.deaths != nil && !c.watched {
+				c.watched = h.deaths.add(c)
+			}
+			h.cfg.Report(&wire.RankMessage{Rank: c.rank, Attempt: c.attempt, Message: m})
+		})
 	}
 }
 
@@ -95,13 +105,32 @@ func (c *child) readJobFile() bool {
 	return err == nil && at > 0
 }
 
+// publish writes news into the memory that the rank reads while it polls, if it has opened that.
+func (c *child) publish(m *job.Message) {
+	if pid, _ := c.mark(); pid != c.pid {
+		return
+	}
+	at := job.NewsAt + job.NewsBytes*int64(c.news%job.NewsRing)
+	c.news++
+	if _, err := c.file.WriteAt(job.AppendNews(nil, m, c.news), at); err == nil { // else the message will do
+		_, _ = c.file.WriteAt(binary.NativeEndian.AppendUint32(nil, c.news), job.NewsCountAt)
+	}
+}
+
+// mark returns the mark that the rank has left in its job file, and the process that it belongs to, 0 for none.
+func (c *child) mark() (pid int, word uint32) {
+	var b [job.MarkBytes]byte
+	if _, err := c.file.ReadAt(b[:], job.MarkAt); err != nil {
+		return 0, 0
+	}
+	return int(binary.NativeEndian.Uint32(b[4:])), binary.NativeEndian.Uint32(b[:])
+}
+
 // isDying reports whether the rank's process has begun to end: see job.MarkAt. The end of a child of that process does
 // not count.
 func (c *child) isDying() bool {
-	var b [job.MarkBytes]byte
-	_, err := c.file.ReadAt(b[:], job.MarkAt)
-	word, pid := binary.NativeEndian.Uint32(b[:]), binary.NativeEndian.Uint32(b[4:])
-	return err == nil && word&job.MarkDied != 0 && int(pid) == c.pid
+	pid, word := c.mark()
+	return word&job.MarkDied != 0 && pid == c.pid
 }
 
 // groupLives reports whether the process group of a reaped rank still has a process in it. Orphans of a rank are our

@@ -39,7 +39,7 @@ type Config struct {
 	// Report is called with each event, in order, by one goroutine. It should not wait for long.
 	Report func(wire.Body)
 	// Stream takes over the reading end of one of a rank's streams.
-	Stream func(rank, stream int, src *Pipe)
+	Stream func(s *wire.Stream, src *Pipe)
 	Trace  func(format string, args ...any)
 
 	// GuardTimeout makes the guard end the ranks when this process does nothing for that time; 0: only when it has
@@ -47,26 +47,33 @@ type Config struct {
 	GuardTimeout time.Duration
 }
 
-// Host runs the ranks of one host, from Start to a report of wire.RanksExited. Its methods may be called concurrently;
-// orders are carried out in sequence.
+// Host runs the ranks of one host, from Start to a report of wire.RanksExited, and then from another Start. Its methods
+// may be called concurrently; orders are carried out in sequence.
 type Host struct {
-	cfg    Config
-	reaper *Reaper
+	cfg     Config
+	reaper  *Reaper
+	run         // of the Reaper's goroutine
+	runs    int // the number of this one
+	program Program
+}
 
-	// Of the Reaper's goroutine:
+// run is the state of a Host from one Start to the report of wire.RanksExited.
+type run struct {
 	job          *wire.Run
-	program      Program
+	index        int // in job.File.Hosts: that of the host whose place this one has
 	spawner      *spawner
 	guard        *guard
 	ranks        []int // of this host
 	children     []*child
+	deaths       *deaths        // nil unless ranks continue after a loss
 	pending      []*job.Message // for ranks that have not started yet
 	ends         []wire.End     // seen at this moment
 	oomKills     int            // in the control group, before the ranks started
 	running      int            // children that have not ended
 	openControls int            // children that may still send messages
 
-	starting bool // more ranks will be started
+	starting bool // more ranks will be started now
+	last     bool // no more ranks will be started later
 	checks   int  // number of calls of checkDying
 	stopSent bool // all ranks have been sent a signal to stop
 	killed   bool
@@ -87,12 +94,12 @@ func New(cfg Config) *Host {
 type Program struct {
 	Path  string
 	Stdin *os.File // of rank 0, nil for /dev/null, which the others get
-	Pipe  bool     // Stdin is the Host's, which closes it once rank 0 has it
+	Pipe  bool     // Stdin is the Host's, which closes it once rank 0 has it, unless it may start anew
 }
 
 // Start starts the host's ranks of a job. The report is wire.Started, then, where
-// not all could be started, wire.Result; wire.RanksExited comes in every case. Call it
-// once.
+// not all could be started, wire.Result; wire.RanksExited comes in every case. After that Start may be called again, of
+// a job that restarts.
 func (h *Host) Start(j *wire.Run, p Program) { h.reaper.Do(func() { h.start(j, p) }) }
 
 // Order carries out the launcher's orders that concern ranks. One to stop that comes before the job is the end:
@@ -115,6 +122,15 @@ func (h *Host) Order(b wire.Body) {
 			}
 		case *wire.Finish:
 			h.finishStreams()
+		case *wire.Spawn:
+			h.spawn(b)
+		case *wire.Replace:
+			h.replace(b.Lost)
+		case *wire.Kill:
+			killRank(h, b)
+		case *wire.Last:
+			h.last = true
+			h.endIfDone()
 		}
 	})
 }
@@ -140,23 +156,36 @@ func ranksOf(f *job.File, host int) []int {
 }
 
 func (h *Host) start(j *wire.Run, p Program) {
-	if h.done {
+	switch {
+	case h.done && j.File.Epoch > 0:
+		h.run = run{}
+		h.runs++
+	case h.done:
 		return
 	}
-	h.job, h.program, h.ranks, h.starting = j, p, ranksOf(&j.File, h.cfg.Index), true
-	if h.stopSent || h.killed {
+	h.index = h.cfg.Index
+	h.job, h.program, h.ranks, h.starting = j, p, ranksOf(&j.File, h.index), true
+	if h.last = !j.File.Renews; !h.last {
+		h.deaths = &deaths{begun: h.onDeathBegun}
+	}
+	h.oomKills, _ = oomKills("/")
+	if h.stopSent || h.killed || len(h.ranks) == 0 { // replace gives a spare host its ranks
 		h.reportStarted(nil)
 		return
 	}
-	sp, err := newSpawner(h)
-	if err != nil {
+	if err := prepare(h); err != nil {
 		h.reportStarted(err)
 		return
 	}
-	h.spawner = sp
-	h.startGuard()
-	h.oomKills, _ = oomKills("/")
 	h.startNext()
+}
+
+// prepare prepares the start of the host's ranks.
+func prepare(h *Host) (err error) {
+	if h.spawner, err = newSpawner(h); err == nil {
+		h.startGuard()
+	}
+	return err
 }
 
 // startNext starts the next rank. Orders that have arrived meanwhile are carried out between two ranks.
@@ -166,28 +195,34 @@ func (h *Host) startNext() {
 		h.reportStarted(nil)
 		return
 	}
-	c, err := h.spawner.start(i)
+	c, err := h.spawner.start(i, h.job.File.Epoch)
 	if err != nil {
 		h.reportStarted(err)
 		return
 	}
-	h.children = append(h.children, c)
-	h.guard.watch(c.pid)
-	h.running++
-	h.openControls++
+	h.add(c)
 	for _, m := range h.pending {
 		c.out.Add(m)
 	}
 	h.reaper.Do(h.startNext)
 }
 
+// add takes in a rank that runs.
+func (h *Host) add(c *child) {
+	h.children = append(h.children, c)
+	h.guard.watch(c.pid)
+	h.running++
+	h.openControls++
+}
+
 // reportStarted reports which ranks run, and the error for the rest.
 func (h *Host) reportStarted(err error) {
 	h.starting, h.pending = false, nil
-	if h.spawner != nil {
-		h.spawner.close()
+	if h.last {
+		h.closeSpawner()
 	}
-	if h.program.Pipe {
+	if h.program.Pipe && !h.job.Again {
+		h.program.Pipe = false
 		_ = h.program.Stdin.Close()
 	}
 	report := new(wire.Started)
@@ -203,46 +238,6 @@ func (h *Host) reportStarted(err error) {
 	h.after(dyingInterval, h.checkDying)
 }
 
-// dyingInterval is how often a host looks for ranks that have begun to end. A rank that has at two checks, and has not
-// ended, is reported: for most the end itself comes before.
-const dyingInterval = 100 * time.Millisecond
-
-// checkDying looks for ranks that have begun to end, and whose memory the system takes back for so long that the others
-// should not wait for it.
-func (h *Host) checkDying() {
-	for _, c := range h.children {
-		if c.ended || !c.isDying() {
-			continue
-		}
-		if c.dyingChecks++; c.dyingChecks == 2 {
-			_ = c.control.SetReadDeadline(time.Unix(1, 0)) // receive reports it
-		}
-	}
-	if h.checks++; h.checks%stoppedInterval == 0 && !h.stopSent && !h.killed && slices.Max(h.job.File.Hosts) > 0 {
-		h.reportStopped()
-	}
-	if h.running > 0 {
-		h.after(dyingInterval, h.checkDying)
-	}
-}
-
-// stoppedInterval is the number of checks for dying ranks from one check for stopped ranks to the next.
-const stoppedInterval = 5
-
-// reportStopped reports ranks that are stopped at two checks, though not by the terminal. Ranks of other hosts count
-// one as lost after the peer timeout.
-func (h *Host) reportStopped() {
-	for _, c := range h.children {
-		c.state = job.StatProc(c.pid)
-		if !c.state.Stopped() || c.state.Signal == unix.SIGTSTP {
-			c.stoppedChecks = 0
-		} else if c.stoppedChecks++; c.stoppedChecks == 2 {
-			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d is %v (process %d): ranks of other hosts count it as lost "+
-				"after --peer-timeout", c.rank, c.state, c.pid)})
-		}
-	}
-}
-
 // forward passes a message on to all running ranks except the rank that it is about.
 func (h *Host) forward(m *job.Message) {
 	if h.job == nil || h.starting {
@@ -250,8 +245,14 @@ func (h *Host) forward(m *job.Message) {
 	}
 	for _, c := range h.children {
 		if !c.ended && (m.Kind != job.Exited || c.rank != m.Rank) {
+			if m.Kind == job.Revoked || m.Kind == job.Exited && (m.Lost || m.Code != 0 || m.Signal != 0) {
+				c.publish(m)
+			}
 			c.out.Add(m)
 		}
+	}
+	if m.Kind == job.Begins {
+		h.forget()
 	}
 }
 
@@ -259,8 +260,10 @@ func (h *Host) forward(m *job.Message) {
 func (h *Host) onEnded(c *child, status unix.WaitStatus) {
 	c.ended = true
 	h.running--
-	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopSent, ReadJobFile: c.readJobFile()}
-	if e.Hint = h.endHint(c.pid, status); c.stoppedChecks > 1 {
+	e := wire.End{Rank: c.rank, PID: c.pid, Attempt: c.attempt, Stopped: c.stopSent, ReadJobFile: c.readJobFile()}
+	if e.Hint = h.endHint(c.pid, status); c.killedFor != "" {
+		e.Hint = c.killedFor
+	} else if c.stoppedChecks > 1 {
 		e.Hint = fmt.Sprintf("had been %v", c.state)
 	}
 	if status.Signaled() {
@@ -290,13 +293,15 @@ func (h *Host) onControlClosed(c *child, err error) {
 		h.cfg.Report(&wire.Result{Code: cmdline.ExitInternal, Text: fmt.Sprintf("messages of rank %d: %v", c.rank, err)})
 	}
 	h.openControls--
-	h.cfg.Report(&wire.RankMessage{Rank: c.rank})
+	c.controlEnded = true
+	h.cfg.Report(&wire.RankMessage{Rank: c.rank, Attempt: c.attempt})
 	h.endIfDone()
 }
 
 // endIfDone ends the Host once no rank runs, sends messages or has left processes.
 func (h *Host) endIfDone() {
-	if h.done || h.starting || h.job == nil && !h.stopSent && !h.killed || h.running > 0 {
+	over := h.stopSent || h.killed || h.last && h.job != nil
+	if h.done || h.starting || h.running > 0 || !over {
 		return
 	}
 	if !h.released { // all have ended: their numbers may be reused
@@ -324,7 +329,12 @@ func (h *Host) end(stuck bool) {
 		}
 		c.close()
 	}
-	h.cfg.Report(&wire.RanksExited{Stuck: stuck})
+	h.closeSpawner()
+	if h.deaths != nil {
+		h.deaths.close()
+	}
+	port, _ := freePort() // a restart without one fails where it is needed
+	h.cfg.Report(&wire.RanksExited{Stuck: stuck, Port: port})
 }
 
 // stopLeftovers reports whether processes are left in the groups of ranks, all of which have ended, and begins to stop
@@ -343,11 +353,12 @@ func (h *Host) stopLeftovers() bool {
 	return left
 }
 
-// after has f run by the Reaper's goroutine after d, unless the Host is done then.
+// after has f run by the Reaper's goroutine after d, unless the run is done then.
 func (h *Host) after(d time.Duration, f func()) {
+	run := h.runs
 	time.AfterFunc(d, func() {
 		h.reaper.Do(func() {
-			if !h.done {
+			if !h.done && h.runs == run {
 				f()
 			}
 		})

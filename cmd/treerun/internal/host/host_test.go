@@ -34,7 +34,7 @@ func newTestHost(t *testing.T, script string, start bool) *testHost {
 	h.Host = New(Config{
 		Reaper: reaper(), Index: 1, Dir: "/", Env: []string{"PATH=/bin:/usr/bin", "RANK=stale", "KEPT=1"},
 		Name: "here", Cores: 1, Report: func(b wire.Body) { h.reports <- b },
-		Stream: func(rank, stream int, src *Pipe) { go h.read(rank, stream, src) },
+		Stream: func(s *wire.Stream, src *Pipe) { go h.read(s.Rank, s.Number, src) },
 		Trace:  func(string, ...any) {},
 	})
 	if start {
@@ -259,7 +259,9 @@ func openDescriptors(t *testing.T) map[string]int {
 func TestDyingFollowsMessages(t *testing.T) {
 	reports := make(chan *wire.RankMessage, 4)
 	h := New(Config{Reaper: reaper(), Report: func(b wire.Body) { reports <- b.(*wire.RankMessage) }})
-	h.job, h.done = &wire.Run{File: job.File{Hosts: []int{0}}}, true // no checks but those below
+	h.reaper.Call(func() {
+		h.job, h.done = &wire.Run{File: job.File{Hosts: []int{0}}}, true // no checks but those below
+	})
 	var theirs []int
 	c := &child{rank: 0, pid: os.Getpid()}
 	if err := c.openControl(&theirs); err != nil {
@@ -274,15 +276,18 @@ func TestDyingFollowsMessages(t *testing.T) {
 	if _, err := file.WriteAt(mark, job.MarkAt); err != nil {
 		t.Fatal(err)
 	}
-	c.file, h.children = file, []*child{c}
+	c.file = file
 	rank := os.NewFile(uintptr(theirs[0]), "control")
 	for _, kind := range []job.MessageKind{job.Joined, job.Closing} {
 		if err := job.WriteMessage(rank, &job.Message{Kind: kind, PID: c.pid}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.checkDying()
-	h.checkDying()
+	h.reaper.Call(func() {
+		h.children = []*child{c}
+		h.checkDying()
+		h.checkDying()
+	})
 	go c.receive(h)
 	for _, want := range []job.MessageKind{job.Joined, job.Closing, job.Dying} {
 		if got := <-reports; got.Message == nil || got.Message.Kind != want {

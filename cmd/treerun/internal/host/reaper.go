@@ -73,6 +73,14 @@ func (r *Reaper) OnExit(pid int, onExit func(unix.WaitStatus)) { r.onExit[pid] =
 // Hold makes a child stay a zombie from its end until Release.
 func (r *Reaper) Hold(pid int) { r.held[pid] = true }
 
+// Free ends the hold of one child. Only functions given to Do may call it.
+func (r *Reaper) Free(pid int) {
+	delete(r.held, pid)
+	if r.onExit[pid] == nil {
+		reap(pid)
+	}
+}
+
 // Release waits for all children that are held and have ended, or will end.
 func (r *Reaper) Release() {
 	held := r.held

@@ -80,8 +80,9 @@ func (p *jobProcesses) waitForSilence(pipe *os.File) bool {
 	return true
 }
 
-// openPidfd keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so the number refers to
-// its child, which is in its session.
+// openPidfd keeps a descriptor of a rank, and none of ranks that have ended. The launcher has just started the rank,
+// and waits for it at the end, or when an epoch begins without it. So the number refers to its child, which is in its
+// session.
 func (p *jobProcesses) openPidfd(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -91,7 +92,16 @@ func (p *jobProcesses) openPidfd(pid int) {
 		_ = unix.Close(fd)
 		return
 	}
-	p.pidfds = append(p.pidfds, fd)
+	p.pidfds = append(slices.DeleteFunc(p.pidfds, closeEnded), fd)
+}
+
+// closeEnded closes the descriptor of a process that has ended, and reports that.
+func closeEnded(fd int) bool { return hasEnded(fd) && unix.Close(fd) == nil }
+
+// hasEnded reports whether the process of a descriptor has ended.
+func hasEnded(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
 }
 
 // jobProcesses identifies the processes that the ranks of a launcher have started.
@@ -134,8 +144,7 @@ func (p *jobProcesses) end() {
 // signal sends sig to all of these processes, and reports whether there are any, or may be.
 func (p *jobProcesses) signal(sig syscall.Signal) (left bool) {
 	for _, fd := range p.pidfds {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		if n == 0 || err != nil { // else it has ended
+		if !hasEnded(fd) {
 			left = unix.PidfdSendSignal(fd, sig, nil, 0) == nil || left
 		}
 	}

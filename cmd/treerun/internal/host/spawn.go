@@ -35,6 +35,9 @@ const CoresSetting = "cores"
 // separated by commas; only ranks that are bound have it.
 const CPUsSetting = "cpus"
 
+// SharedCPUsSetting is CPUsSetting where ranks that share a core may leave it for others.
+const SharedCPUsSetting = "shared-cpus"
+
 // spawner starts the ranks of one host.
 type spawner struct {
 	host  *Host
@@ -68,7 +71,7 @@ func newSpawner(h *Host) (*spawner, error) {
 	}
 	sp := &spawner{host: h, ranks: h.ranks, file: file, env: jobEnv(env, &file, h.job), null: null}
 	sp.share = gpus.Share{Ranks: len(h.ranks)}
-	sp.share.First, sp.share.Total = sharers(h.job, h.cfg.Index)
+	sp.share.First, sp.share.Total = sharers(h.job, h.index)
 	sp.gpus, err = gpus.Assign(h.job.GPUs, sp.share, env)
 	if err != nil {
 		sp.close()
@@ -87,14 +90,14 @@ func (sp *spawner) close() { _ = sp.null.Close() }
 // start starts one rank in a process group of its own. It gets stdin, stdout,
 // stderr, the job file and the control socket, and no other descriptor. The
 // kernel kills it when the calling thread ends.
-func (sp *spawner) start(local int) (*child, error) {
+func (sp *spawner) start(local, attempt int) (*child, error) {
 	var theirs []int // the rank's ends, which are open here only until it has them
 	defer func() {
 		for _, fd := range theirs {
 			_ = unix.Close(fd)
 		}
 	}()
-	c := &child{rank: sp.ranks[local]}
+	c := &child{rank: sp.ranks[local], attempt: attempt}
 	err := sp.open(c, local, &theirs)
 	if err != nil {
 		err = StartError(c.rank, sp.file.Size, err)
@@ -108,7 +111,7 @@ func (sp *spawner) start(local int) (*child, error) {
 	sp.host.reaper.OnExit(c.pid, func(status unix.WaitStatus) { sp.host.onEnded(c, status) })
 	sp.host.reaper.Hold(c.pid)
 	for i, src := range c.streams {
-		sp.host.cfg.Stream(c.rank, i, src)
+		sp.host.cfg.Stream(&wire.Stream{Rank: c.rank, Number: i, Attempt: attempt}, src)
 	}
 	go c.receive(sp.host)
 	return c, nil
@@ -250,8 +253,11 @@ func checkLoopback() error {
 // rankVariables are the environment variables that every rank gets.
 var rankVariables = []string{
 	job.EnvFD, job.EnvJobID, job.EnvRank, job.EnvSize, job.EnvLocalRank, job.EnvLocalSize, job.EnvEpoch, job.EnvDevice,
-	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", restartVariable,
 }
+
+// restartVariable has the number of restarts, as torchrun sets it.
+const restartVariable = "TORCHELASTIC_RESTART_COUNT"
 
 // RankVariables returns the names of the environment variables that every rank gets
 // from treerun.
@@ -262,7 +268,8 @@ func jobEnv(base []string, f *job.File, j *wire.Run) []string {
 	size, local := strconv.Itoa(f.Size), strconv.Itoa(f.LocalSize)
 	return append(base,
 		job.EnvFD+"="+strconv.Itoa(jobFD), job.EnvJobID+"="+f.JobID, job.EnvSize+"="+size, job.EnvLocalSize+"="+local,
-		job.EnvEpoch+"="+strconv.Itoa(f.Epoch), "WORLD_SIZE="+size, "LOCAL_WORLD_SIZE="+local, "MASTER_ADDR="+j.Master,
+		epochVariable(f.Epoch), restartVariable+"="+strconv.Itoa(f.Epoch), "WORLD_SIZE="+size,
+		"LOCAL_WORLD_SIZE="+local, "MASTER_ADDR="+j.Master,
 		"MASTER_PORT="+strconv.Itoa(j.Port))
 }
 
@@ -305,16 +312,24 @@ func Describe() (*wire.Ready, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this host: %w", err)
 	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	cores := job.UsableCores()
+	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: port, Machine: job.MachineID(cores)}, nil
+}
+
+// freePort returns a free TCP port, for MASTER_PORT.
+func freePort() (int, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, cmp.Or(checkLoopback(), fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err)))
+		return 0, cmp.Or(checkLoopback(), fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err)))
 	}
 	defer l.Close()
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
-		return nil, errors.New("find a free port for MASTER_PORT: getsockname: the system does not report the address")
+		return 0, errors.New("find a free port for MASTER_PORT: getsockname: the system does not report the address")
 	}
-	cores := job.UsableCores()
-	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: addr.Port,
-		Machine: job.MachineID(cores)}, nil
+	return addr.Port, nil
 }

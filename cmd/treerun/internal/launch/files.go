@@ -48,10 +48,11 @@ func rankFolder(rank, size int) string {
 	return fmt.Sprintf("rank.%0*d", len(strconv.Itoa(size-1)), rank)
 }
 
-// rawFile creates the file for one output of a rank: DIR/rank.007/stdout. DIR may be a link, because the user names it,
+// rawFile creates the file for one output of a rank: DIR/rank.007/stdout. Where the rank has had another process, more
+// means that what follows is appended. DIR may be a link, because the user names it,
 // and may be shared with others: so nothing below it may lead out of it, and the folder belongs to the user or to DIR's
 // owner.
-func rawFile(dir, folder, name string) (*os.File, error) {
+func rawFile(dir, folder, name string, more bool) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("--output-dir: %w", err)
 	}
@@ -60,6 +61,9 @@ func rawFile(dir, folder, name string) (*os.File, error) {
 		return nil, err
 	}
 	defer top.Close()
+	if more {
+		return top.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_APPEND, 0)
+	}
 	f, err := createIn(top, folder, name)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w (hint: remove it, or give another --output-dir)",

@@ -12,7 +12,7 @@ import (
 func TestRawFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	for _, text := range []string{"longer than the next", "short"} {
-		f, err := rawFile(dir, "rank.0", "stdout")
+		f, err := rawFile(dir, "rank.0", "stdout", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestPlantedInOutputDir(t *testing.T) {
 			if err := plant(dir, precious); err != nil {
 				t.Fatal(err)
 			}
-			f, err := rawFile(dir, "rank.0", "stdout")
+			f, err := rawFile(dir, "rank.0", "stdout", false)
 			if err == nil {
 				f.WriteString("output")
 				f.Close()

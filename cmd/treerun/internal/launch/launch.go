@@ -16,6 +16,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
@@ -46,6 +47,7 @@ type Job struct {
 	GPUs   gpus.Request
 
 	Settings        map[string]string // for package rank, the same on all ranks
+	Lives           membership.Config // what becomes of the job when a rank is lost; its Size is set by Run
 	Timeout         time.Duration     // of the whole job; 0: none
 	ShutdownTimeout time.Duration     // from SIGTERM to SIGKILL
 	SigtermCode     int               // exit code where SIGTERM has stopped the job and all ranks ended with 0
@@ -96,8 +98,13 @@ func Run(j *Job) (int, error) {
 		s.abandon(err)
 	}
 	s.wait(func() bool { return s.allReached(done) })
+	for s.restarts() {
+		s.startAll()
+		s.wait(func() bool { return s.allReached(done) })
+	}
 	j.Trace("all ranks have ended")
 	s.markExitedWithoutClose()
+	s.lateFailure()
 	complete := s.drain()
 	s.disconnect()
 	signal.Reset(stopSignals...) // from here on a signal ends treerun as it ends any program
@@ -170,6 +177,9 @@ func (s *supervisor) flush() {
 // disconnect ends the connections to other hosts, and the processes that this one has started for them.
 func (s *supervisor) disconnect() {
 	close(s.quit)
+	if s.control != nil {
+		s.control.Close()
+	}
 	if s.job.Remote.Open != nil { // users have started the treeruns of other nodes, and need the exit code there
 		r := &wire.Result{Code: s.exitCode()}
 		if err := s.startError(); err != nil {

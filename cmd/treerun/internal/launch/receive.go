@@ -1,27 +1,35 @@
 package launch
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// rankState is the supervisor's state of one rank.
+// rankState is the supervisor's state of one process of a rank.
 type rankState struct {
-	End     // its known part
-	host    *hostState
-	streams [wire.Streams]*output.Stream
-	opened  [wire.Streams]bool // its output has begun to arrive, or none will
+	End       // its known part
+	host      *hostState
+	blob      []byte // of its latest Renew
+	epoch     int    // the latest that it is a member of
+	renewable bool   // it takes part in epochs
+	joining   bool   // it is a member of none yet
+	counted   bool   // it has failed, and the membership knows that
+	past      bool   // it was lost in an epoch that other ranks have outlived
+	streams   [wire.Streams]*output.Stream
+	opened    [wire.Streams]bool // its output has begun to arrive, or none will
+	silent    bool               // its stderr has ended
 
 	wait          waitReport
+	unreported    unreported
 	failedByPeer  bool // a call of it has failed because another rank has ended
 	running       bool // it was started
 	controlClosed bool // no more messages will come from it
@@ -38,6 +46,10 @@ type hostState struct {
 	JobHost
 	index int
 	ready *wire.Ready // empty until its agent is there
+	port  int         // a free TCP port, for MASTER_PORT
+	began int         // number of ranks at the start
+	place int         // its number in the job file: that of the host whose place it has taken
+	spare *hostState  // that has taken the place of this one, nil if there is none
 	phase phase
 	lost  bool
 }
@@ -60,8 +72,10 @@ func (s *supervisor) allReached(least phase) bool {
 // onHostDone notes that a host is done. Only ranks that run have streams, and a host that is lost opens no new ones.
 func (s *supervisor) onHostDone(h *hostState) {
 	h.phase = done
-	for _, rank := range h.Ranks {
-		r := s.ranks[rank]
+	for _, r := range slices.Concat(s.ranks, s.before) {
+		if r.host != h {
+			continue
+		}
 		for i, stream := range r.streams {
 			if !r.opened[i] && (h.lost || !r.running) {
 				r.opened[i] = true
@@ -93,6 +107,9 @@ func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 	case *wire.Started:
 		s.onStarted(h, b)
 	case *wire.RanksExited:
+		if b.Port > 0 {
+			h.port = b.Port
+		}
 		if b.Stuck {
 			s.job.Screen.Err.Printf("treerun: some processes%s could not be killed: they hang in the kernel",
 				s.onHost(h))
@@ -110,12 +127,12 @@ func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 	case *wire.Ended:
 		s.order++
 		for _, e := range b.Ends {
-			if r := s.rankOf(h, e.Rank); r != nil && !r.ended {
+			if r := s.rankOf(h, e.Rank, e.Attempt); r != nil && !r.ended {
 				s.onEnded(r, e)
 			}
 		}
 	case *wire.RankMessage:
-		switch r := s.rankOf(h, b.Rank); {
+		switch r := s.rankOf(h, b.Rank, b.Attempt); {
 		case r == nil:
 		case b.Message == nil:
 			s.onControlClosed(r)
@@ -129,11 +146,17 @@ func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 func (s *supervisor) onStream(h *hostState, body wire.Body, src output.Source) {
 	b, ok := body.(*wire.Stream)
 	if ok && b.Number < wire.Streams {
-		if r := s.rankOf(h, b.Rank); r != nil && !r.opened[b.Number] {
+		if r := s.rankOf(h, b.Rank, b.Attempt); r != nil && !r.opened[b.Number] {
 			r.opened[b.Number] = true
 			go func() {
 				r.streams[b.Number].Run(src)
-				s.post(func() { s.printing-- })
+				s.post(func() {
+					s.printing--
+					if b.Number == wire.Stderr {
+						r.silent = true
+						s.printNotices(false)
+					}
+				})
 			}()
 			return
 		}
@@ -141,12 +164,19 @@ func (s *supervisor) onStream(h *hostState, body wire.Body, src output.Source) {
 	_ = src.Close()
 }
 
-// rankOf returns a rank of a host, nil for one that it does not have.
-func (s *supervisor) rankOf(h *hostState, rank int) *rankState {
+// rankOf returns a process of a rank of a host, nil for one that it does not have.
+func (s *supervisor) rankOf(h *hostState, rank, attempt int) *rankState {
 	if rank >= len(s.ranks) || s.ranks[rank].host != h {
 		return nil
 	}
-	return s.ranks[rank]
+	if r := s.ranks[rank]; r.Attempt == attempt {
+		return r
+	}
+	i := slices.IndexFunc(s.before, func(r *rankState) bool { return r.Rank == rank && r.Attempt == attempt })
+	if i < 0 {
+		return nil
+	}
+	return s.before[i]
 }
 
 // onHost returns " on host NAME" where there are several hosts.
@@ -167,21 +197,21 @@ func (s *supervisor) onResult(h *hostState, code int, text string) {
 
 func (s *supervisor) onReady(h *hostState, b *wire.Ready) {
 	if h.phase < ready {
-		h.phase, h.ready = ready, b
+		h.phase, h.ready, h.port = ready, b, b.Port
 		s.job.Trace("host %s is ready: hostname %s, %s, agent pid %d", h.Name, b.Host,
 			numbers.Count(b.Cores, "core"), b.PID)
 	}
 }
 
 func (s *supervisor) onStarted(h *hostState, b *wire.Started) {
-	if h.phase >= started {
-		return
-	}
-	h.phase = started
+	h.phase = max(h.phase, started)
 	for i, rank := range b.Ranks {
-		if r := s.rankOf(h, rank); r != nil && !r.running {
-			r.PID, r.running = b.PIDs[i], true
+		if rank < len(s.ranks) && s.ranks[rank].host == h && !s.ranks[rank].running {
+			s.ranks[rank].PID, s.ranks[rank].running = b.PIDs[i], true
 			s.running++
+			if s.ranks[rank].joining {
+				s.starting--
+			}
 		}
 	}
 	if s.startingAtTimeout {
@@ -192,17 +222,24 @@ func (s *supervisor) onStarted(h *hostState, b *wire.Started) {
 // onMessage acts on a message of a rank.
 func (s *supervisor) onMessage(r *rankState, msg *job.Message) {
 	switch {
+	case r != s.ranks[r.Rank]: // it has a successor, which the message is not about
 	case msg.Kind == job.Seed && r.Rank == 0 && !s.seeded:
 		s.seeded = true
 		s.job.Trace("rank 0 listens on %v", msg.Addrs)
 		s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.SeedIs, Addrs: msg.Addrs}})
-	case msg.Kind == job.Joined && !r.Joined:
-		r.Joined = true
-		if s.joined++; s.joined == s.job.Size {
-			s.job.Trace("all ranks have joined")
-		}
+	case msg.Kind == job.Joined:
+		s.members.Joined(r.Rank)
+		s.onJoined(r)
 	case msg.Kind == job.Closing:
 		r.Closed = true
+		s.act(s.members.Closed(r.Rank))
+	case msg.Kind == job.Renewable:
+		r.renewable = true
+		s.members.Renewable(r.Rank)
+		s.countExited()
+	case msg.Kind == job.Renew:
+		r.blob = msg.Blob
+		s.act(s.members.Renewed(r.Rank))
 	case msg.Kind == job.Exited:
 		r.failedByPeer, s.lastPeerFailure = true, time.Now()
 	case msg.Kind == job.Failed && r.Failure == "":
@@ -219,6 +256,8 @@ func (s *supervisor) onControlClosed(r *rankState) {
 		r.controlClosed = true
 		if r.ended {
 			s.broadcastExit(r)
+		} else if s.renews() && !r.Closed {
+			s.afterInAttempt(withdrawGrace, func() { s.onWithdrawn(r) })
 		}
 	}
 }
@@ -234,7 +273,10 @@ func (s *supervisor) onDying(r *rankState) {
 	r.Order, r.After = s.order, time.Since(s.start)
 	s.job.Trace("rank %d (pid %d) %s", r.Rank, r.PID, text)
 	s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.Exited, Rank: r.Rank, PID: r.PID, Lost: true,
-		Text: text + s.onHost(r.host)}})
+		Epoch: r.epoch, Text: text + s.onHost(r.host)}})
+	if s.renews() {
+		s.onLost(r, text)
+	}
 }
 
 // onEnded records the end of a rank.
@@ -245,26 +287,34 @@ func (s *supervisor) onEnded(r *rankState, e wire.End) {
 	}
 	s.running--
 	s.job.Trace("rank %d (pid %d) %s", r.Rank, r.PID, r.outcome())
-	s.endOnFailure(r)
+	if s.job.Lives.Policy == membership.Stop {
+		s.endOnFailure(r)
+	}
 	if r.controlClosed {
 		s.broadcastExit(r)
 	}
 }
 
-// endOnFailure begins to end the job where a rank that has ended has failed.
+// endOnFailure acts on the failure of a rank that has ended.
 func (s *supervisor) endOnFailure(r *rankState) {
+	if s.renews() && r.left() && (r.ReadJobFile || s.members.TakesPart()) {
+		r.ExitedUnclosed = true // a rank that renews closes its world
+	}
 	if r.failed() && !r.Stopped {
-		s.begin(cause{kind: byFailure, err: errors.New("another rank has failed")})
+		s.onLost(r, strings.TrimSuffix(r.outcome(), ","))
 	}
 }
 
 // broadcastExit notifies all other ranks of the end of a rank. All its reports have come before.
 func (s *supervisor) broadcastExit(r *rankState) {
+	if !r.joining {
+		s.broadcast(&wire.RankMessage{Message: &job.Message{
+			Kind: job.Exited, Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: int(r.Signal), Closed: r.Closed,
+			Lost: r.Lost, Text: r.outcome(), Epoch: r.epoch,
+		}})
+	}
 	s.endOnFailure(r)
-	s.broadcast(&wire.RankMessage{Message: &job.Message{
-		Kind: job.Exited, Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: int(r.Signal), Closed: r.Closed,
-		Lost: r.Lost, Text: r.outcome(),
-	}})
+	s.endIfLast()
 }
 
 // loseHosts notes that hosts cannot be reached any more: their ranks have ended,
@@ -286,15 +336,19 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 			}
 			s.abandon(cmdline.Errorf(cmdline.ExitInternal, "%s%s", text, s.job.Remote.Hint))
 		}
-		for _, rank := range h.Ranks {
-			r := s.ranks[rank]
-			if r.running && !r.ended {
+		var ranks []int
+		for _, r := range slices.Concat(s.before, s.ranks) {
+			if r.host == h && r.running && !r.ended {
+				if s.ranks[r.Rank] == r {
+					ranks = append(ranks, r.Rank)
+				}
 				r.controlClosed = true
 				r.Lost, r.Why = true, l.Text
-				e := wire.End{Rank: rank, PID: r.PID, Code: cmdline.ExitInternal, Stopped: s.stopped}
+				e := wire.End{Rank: r.Rank, PID: r.PID, Attempt: r.Attempt, Code: cmdline.ExitInternal, Stopped: s.stopped}
 				s.onEnded(r, e)
 			}
 		}
+		s.printLostHost(h, l.Text, ranks)
 		s.onHostDone(h)
 	}
 }

@@ -23,9 +23,11 @@ const (
 
 // report prints why the job did not end well: one block, the last output of treerun.
 func (s *supervisor) report() {
+	s.printNotices(true)
 	switch s.cause.kind {
 	case noCause:
 		s.reportUnclosed()
+		s.reportLosses()
 	case byFailure:
 		ends := s.ends()
 		first, ok := firstFailure(ends)
@@ -56,7 +58,7 @@ func (s *supervisor) report() {
 func (s *supervisor) reportUnclosed() {
 	var open []int
 	for _, r := range s.ranks {
-		if r.Joined && !r.Closed {
+		if r.Joined && !r.Closed && !r.past {
 			open = append(open, r.Rank)
 		}
 	}
@@ -83,7 +85,8 @@ func (s *supervisor) sigtermNote() string {
 // markExitedWithoutClose counts the exit of ranks that have not closed their world as a failure, where calls of other
 // ranks have failed because of it and all ranks have exited with 0.
 func (s *supervisor) markExitedWithoutClose() {
-	if s.cause.kind != noCause || !slices.ContainsFunc(s.ranks, func(r *rankState) bool { return r.failedByPeer }) {
+	failed := func(r *rankState) bool { return r.failedByPeer }
+	if s.cause.kind != noCause || s.renews() || !slices.ContainsFunc(s.ranks, failed) {
 		return
 	}
 	for _, r := range s.ranks {
@@ -97,7 +100,7 @@ func (s *supervisor) markExitedWithoutClose() {
 func (s *supervisor) ends() []End {
 	var ends []End
 	for _, r := range s.ranks {
-		if r.ended {
+		if r.ended && !r.past {
 			ends = append(ends, r.End)
 		}
 	}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -20,6 +22,16 @@ func newSupervisor(j *Job) (*supervisor, error) {
 		job: j, start: time.Now(), reaper: host.NewReaper(),
 		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[string]*stall),
 	}
+	lives := j.Lives
+	lives.Size = j.Size
+	s.members = membership.New(lives)
+	s.roster = numbers.Below(j.Size)
+	if text := j.Settings["stall-timeout"]; text != "" {
+		var err error
+		if s.stallTimeout, err = job.ParseTime(text); err != nil {
+			return nil, fmt.Errorf("--stall-timeout: %w", err)
+		}
+	}
 	if j.Timeout > 0 {
 		s.after(j.Timeout, s.onTimeout)
 	}
@@ -29,7 +41,6 @@ func newSupervisor(j *Job) (*supervisor, error) {
 		s.reaper.Close()
 		return nil, err
 	}
-	s.printing = wire.Streams * len(s.ranks)
 	return s, nil
 }
 
@@ -45,42 +56,46 @@ func (s *supervisor) placeRanks() error {
 	}
 	s.ranks = make([]*rankState, s.job.Size)
 	for i, h := range hosts {
-		state := &hostState{JobHost: h, index: i, ready: new(wire.Ready)}
+		state := &hostState{JobHost: h, index: i, ready: new(wire.Ready), began: len(h.Ranks), place: i}
 		if h.Local {
-			state.phase, state.ready = ready, here
+			state.phase, state.ready, state.port = ready, here, here.Port
 		}
 		s.hosts = append(s.hosts, state)
 		for _, r := range h.Ranks {
-			s.ranks[r] = &rankState{host: state, End: End{End: wire.End{Rank: r}, Host: h.Name}}
-		}
-	}
-	return s.openStreams()
-}
-
-// openStreams creates the streams that carry the ranks' output to the screen and to files.
-func (s *supervisor) openStreams() error {
-	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
-	for _, r := range s.ranks {
-		for i, sink := range sinks {
-			options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1}
-			if s.job.OutputDir != "" {
-				var err error
-				folder := rankFolder(r.Rank, s.job.Size)
-				if options.Raw, err = rawFile(s.job.OutputDir, folder, sink.Name()); err != nil {
-					return host.StartError(r.Rank, s.job.Size, err)
-				}
+			if s.ranks[r], err = s.newRank(state, r, 0); err != nil {
+				return err
 			}
-			r.streams[i] = output.NewStream(sink, r.Rank, options)
 		}
 	}
 	return nil
 }
 
+// newRank returns the state of a process that will be started, with the streams that carry its output to the screen and
+// to files.
+func (s *supervisor) newRank(h *hostState, rank, attempt int) (*rankState, error) {
+	r := &rankState{host: h, End: End{End: wire.End{Rank: rank, Attempt: attempt}, Host: h.Name}}
+	for i, sink := range [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err} {
+		options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1 && !s.renews()}
+		if s.job.OutputDir != "" {
+			var err error
+			folder := rankFolder(rank, s.job.Size)
+			if options.Raw, err = rawFile(s.job.OutputDir, folder, sink.Name(), attempt > 0); err != nil {
+				return nil, host.StartError(rank, s.job.Size, err)
+			}
+		}
+		r.streams[i] = output.NewStream(sink, rank, options)
+		s.printing++
+	}
+	return r, nil
+}
+
 // startAll starts all ranks; or some, and then abandons the job, unless the user or the time limit has stopped it.
 func (s *supervisor) startAll() {
 	stopped := func() bool { return s.cause.kind != noCause }
-	if err := s.startAgents(); err != nil {
-		s.abandon(err)
+	if s.tree == nil {
+		if err := s.startAgents(); err != nil {
+			s.abandon(err)
+		}
 	}
 	s.wait(func() bool { return s.allReached(ready) || stopped() })
 	j := s.wireJob()
@@ -96,10 +111,14 @@ func (s *supervisor) startAll() {
 		return
 	}
 	s.sendTo(wire.All, j)
-	if j.HasStdin {
+	if j.HasStdin && s.attempt == 0 {
 		go s.sendInput()
 	}
 	s.wait(func() bool { return s.allReached(started) })
+	if s.renews() {
+		s.limitUnreported()
+		s.listen()
+	}
 	what, started := numbers.Count(len(s.ranks), "rank"), 0
 	for _, r := range s.ranks {
 		if r.running {
@@ -145,18 +164,19 @@ func (s *supervisor) startAgents() error {
 func (s *supervisor) wireJob() *wire.Run {
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: job.NewSecret(), Size: s.job.Size,
-		Hosts: make([]int, s.job.Size), Settings: s.job.Settings,
+		Hosts: make([]int, s.job.Size), Settings: s.job.Settings, Epoch: s.attempt, Renews: s.renews(),
 	}
-	if id := s.job.Remote.JobID; id != "" {
+	if id := cmp.Or(s.job.Remote.JobID, s.jobID); id != "" {
 		file.JobID = id
 	}
+	s.jobID = file.JobID
 	for i, r := range s.ranks {
 		file.Hosts[i] = r.host.index
 	}
 	first := s.hosts[0]
 	j := &wire.Run{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
-		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.ready.Port, HasStdin: !first.Local,
-		ReportBindings: s.job.Report}
+		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.port, HasStdin: !first.Local,
+		ReportBindings: s.job.Report && s.attempt == 0, Again: s.job.Lives.Policy != membership.Stop}
 	switch {
 	case s.job.Remote.Master != "":
 		j.Master = s.job.Remote.Master
@@ -199,20 +219,20 @@ func (s *supervisor) startLocal(j *wire.Run) error {
 		Reaper: s.reaper, Index: i, Dir: s.job.Dir, Env: s.job.Env, Trace: s.job.Trace,
 		Name: s.hosts[i].Name, Cores: s.hosts[i].ready.Cores,
 		Report: func(b wire.Body) { s.post(func() { s.receive(s.hosts[i], b, nil) }) },
-		Stream: func(rank, stream int, src *host.Pipe) {
-			s.post(func() { s.receive(s.hosts[i], &wire.Stream{Rank: rank, Number: stream}, src) })
-		},
+		Stream: func(b *wire.Stream, src *host.Pipe) { s.post(func() { s.receive(s.hosts[i], b, src) }) },
 	}
-	program := host.Program{Path: s.job.Path}
-	if i == 0 {
-		var err error
-		if program.Stdin, err = rankStdin(s.job.Stdin); err != nil {
-			return fmt.Errorf("open stdin for rank 0: %w", err)
+	if s.local == nil {
+		s.program = host.Program{Path: s.job.Path}
+		if i == 0 {
+			var err error
+			if s.program.Stdin, err = rankStdin(s.job.Stdin); err != nil {
+				return fmt.Errorf("open stdin for rank 0: %w", err)
+			}
+			s.program.Pipe = s.program.Stdin != s.job.Stdin
 		}
-		program.Pipe = program.Stdin != s.job.Stdin
+		s.local = host.New(cfg)
 	}
-	s.local = host.New(cfg)
-	s.local.Start(j, program)
+	s.local.Start(j, s.program)
 	return nil
 }
 

@@ -10,7 +10,9 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/control"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -37,20 +39,35 @@ const (
 // supervisor runs a job from its start to its end. All its methods except outputFailed and post are called by one
 // goroutine.
 type supervisor struct {
-	job    *Job
-	reaper *host.Reaper
-	local  *host.Host // nil where no rank is on this host
-	tree   *agent.Tree
-	start  time.Time
-	hosts  []*hostState
-	ranks  []*rankState // by rank
+	job     *Job
+	reaper  *host.Reaper
+	local   *host.Host   // nil where no rank is on this host
+	program host.Program // of local
+	jobID   string
+	tree    *agent.Tree
+	start   time.Time
+	hosts   []*hostState
+	ranks   []*rankState // by rank: its latest process
+	before  []*rankState // earlier processes of ranks
 
-	draining bool // all ranks have ended
-	running  int  // ranks that have not ended
-	printing int  // streams of ranks that have not ended
-	joined   int
-	seeded   bool
-	order    int // number of moments at which ends were seen
+	members    *membership.Machine
+	attempt    int  // of all ranks: number of restarts
+	restarting bool // all ranks end, and start anew
+	losses     losses
+	notices    []*notice // that are not printed yet
+	starting   int       // processes that were ordered and are not reported yet
+	epochSize  int       // ranks of an epoch after the first, else 0
+	roster     []int     // by rank of the latest epoch: its number in ranks
+
+	lostNext     string            // what follows the loss of the ranks of a host
+	stallTimeout time.Duration     // of --stall-timeout; 0: none
+	control      *control.Listener // nil where the ranks cannot change
+	draining     bool              // all ranks have ended
+	running      int               // ranks that have not ended
+	printing     int               // streams of ranks that have not ended
+	joined       int
+	seeded       bool
+	order        int // number of moments at which ends were seen
 
 	events            chan func()   // the functions for wait to call
 	quit              chan struct{} // closed when the supervisor takes no more events
@@ -145,6 +162,16 @@ func (s *supervisor) startError() error {
 	return nil
 }
 
+// afterInAttempt has wait call f after d, unless all ranks have been started anew then.
+func (s *supervisor) afterInAttempt(d time.Duration, f func()) {
+	attempt := s.attempt
+	s.after(d, func() {
+		if s.attempt == attempt {
+			f()
+		}
+	})
+}
+
 // begin begins to end the job. Only the first cause counts; a later one that demands a faster end still has that
 // effect.
 func (s *supervisor) begin(c cause) {
@@ -155,6 +182,7 @@ func (s *supervisor) begin(c cause) {
 			s.after(failureGrace, s.onGraceEnd)
 		}
 	}
+	s.restarting = false
 	if c.kind != byFailure {
 		s.terminate()
 	}
@@ -179,8 +207,8 @@ func (s *supervisor) terminate() {
 	s.stopped = true
 	s.job.Trace("stopping %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Signal{Number: syscall.SIGTERM})
-	s.after(s.job.ShutdownTimeout, s.kill)
-	s.after(stopNote, s.printStopNote)
+	s.afterInAttempt(s.job.ShutdownTimeout, s.kill)
+	s.afterInAttempt(stopNote, s.printStopNote)
 }
 
 // stopNote is the time that ranks may take to stop before a line reports the wait.
@@ -188,7 +216,7 @@ const stopNote = time.Second
 
 // printStopNote prints why and for how long treerun waits for the ranks, and the options of the user.
 func (s *supervisor) printStopNote() {
-	if s.running == 0 || s.killed {
+	if s.running == 0 || s.killed || s.restarting {
 		return
 	}
 	hint := ""
@@ -207,7 +235,7 @@ func (s *supervisor) kill() {
 	s.stopped, s.killed = true, true
 	s.job.Trace("killing %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Signal{Number: syscall.SIGKILL})
-	s.after(host.LostAfter+time.Second, s.dropUnresponsiveHosts)
+	s.afterInAttempt(host.LostAfter+time.Second, s.dropUnresponsiveHosts)
 }
 
 // dropUnresponsiveHosts gives up the hosts that have not responded to a kill.

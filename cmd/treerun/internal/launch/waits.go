@@ -41,6 +41,10 @@ func (w *waitReport) cause() string {
 // onWait notes that a rank waits. All that wait for one cause are reported in one line.
 func (s *supervisor) onWait(r *rankState, w *job.Wait) {
 	now := time.Now()
+	if s.renews() && r.epoch == s.members.Epoch() && w.Last >= 0 && w.Last < len(s.roster) {
+		of := *w
+		w, of.Last = &of, s.roster[w.Last] // by the number that tags have
+	}
 	r.wait = waitReport{w, now.Add(-w.For), now}
 	if w.For == 0 { // it has made progress
 		r.wait = waitReport{}
@@ -54,6 +58,9 @@ func (s *supervisor) onWait(r *rankState, w *job.Wait) {
 		s.after(gatherWaits, func() { s.reportStall(cause, st) })
 	}
 	st.last = now
+	if s.renews() && r.epoch == s.members.Epoch() && w.Last >= 0 && w.Last < len(s.ranks) {
+		s.limit([]int{w.Last}, w.For, true)
+	}
 }
 
 // reportStall reports the ranks that wait for one cause, and again later.
@@ -69,7 +76,11 @@ func (s *supervisor) reportStall(cause string, st *stall) {
 		delete(s.stalls, cause)
 		return
 	}
-	s.job.Screen.Err.Printf("treerun: %s", stallText(waiting, len(s.ranks)))
+	all := len(s.ranks)
+	if s.renews() {
+		all = len(s.roster)
+	}
+	s.job.Screen.Err.Printf("treerun: %s", stallText(waiting, all))
 	s.after(st.interval, func() { s.reportStall(cause, st) })
 	st.interval *= 2
 }

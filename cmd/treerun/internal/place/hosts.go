@@ -42,14 +42,34 @@ func (o *Options) Hosts(size, extra int) ([]launch.JobHost, int, error) {
 		n, err := o.DefaultRanks(size)
 		return nil, n, err
 	}
+	spares, err := o.takeSpares(&hosts)
+	if err != nil {
+		return nil, 0, cmdline.Usagef("%w%s", err, o.hint())
+	}
 	list, n, err := o.mapHosts(hosts, size, extra)
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w%s", err, o.hint())
 	}
-	if o.allocation != nil && len(list) == 1 && list[0].Local {
+	if list = append(list, spares...); o.allocation != nil && len(list) == 1 && list[0].Local {
 		list = nil
 	}
 	return list, n, nil
+}
+
+// takeSpares removes the spare hosts from a list, and returns them.
+func (o *Options) takeSpares(hosts *[]ListedHost) (spares []launch.JobHost, err error) {
+	n := len(*hosts) - o.spares
+	if n < 1 {
+		return nil, fmt.Errorf("--spares %d leaves none of %s", o.spares, numbers.Count(len(*hosts), "host"))
+	}
+	for _, h := range (*hosts)[n:] {
+		if isThisHost(h) {
+			return nil, fmt.Errorf("--spares: %s is this host, and is lost with treerun", h.Name)
+		}
+		spares = append(spares, h.JobHost)
+	}
+	*hosts = (*hosts)[:n]
+	return spares, nil
 }
 
 // Source names the allocation that the hosts are from, "" where there is none.

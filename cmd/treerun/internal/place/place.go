@@ -31,6 +31,7 @@ type Options struct {
 
 	remote              launch.Remote // how other hosts are reached
 	iface, ports, probe string        // how ranks on several hosts reach each other
+	spares              int           // the last hosts of the list, which have no ranks at the start
 	stallTimeout        time.Duration
 
 	gpus gpus.Request // which GPUs ranks get
@@ -80,6 +81,8 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 			"is appended")
 	f.Var(commandValue(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
+	f.Var(cmdline.IntRange(&o.spares, 0, job.MaxRanks), "spares",
+		"with --on-failure respawn: the last `N` hosts get no rank until another host is lost, whose ranks then start there")
 	f.Var(cmdline.IntRange(&r.FanOut, 1, job.MaxRanks), "fan-out",
 		"start treerun on at most `N` hosts from here; these start it on further ones")
 	f.Var(cmdline.Time(&r.Timeout, minStartTimeout), "start-timeout",

@@ -19,6 +19,7 @@ import (
 var bodies = []Body{
 	nil, new(Join), new(Run), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
 	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(NodeHello),
+	new(Spawn), new(Last), new(Kill), new(Replace),
 }
 
 // kindOf returns the kind of a Body.
@@ -47,7 +48,7 @@ func init() {
 	for k := 1; k < len(bodies); k++ {
 		limit := maxSmall
 		switch bodies[k].(type) {
-		case *NodeHello, *Join, *Run, *Lost, *Started, *Ended:
+		case *NodeHello, *Join, *Run, *Lost, *Started, *Ended, *RankMessage:
 			limit = maxLarge
 		}
 		sizes[byte(k)] = [2]int{hostSize, hostSize + limit}
@@ -94,6 +95,9 @@ var within = job.Within
 func checkRank(r int) error { return within("rank %d", r, 0, job.MaxRanks-1) }
 func checkHost(h int) error { return within("host %d", h, 0, job.MaxRanks-1) }
 func checkCode(n int) error { return within("exit code or signal: %d", n, 0, 255) }
+func checkAttempt(n int) error {
+	return within("attempt or epoch %d", n, 0, job.MaxEpoch)
+}
 func checkName(s string) error {
 	return within("bytes of a name or path: %d", len(s), 1, math.MaxInt)
 }
@@ -139,7 +143,7 @@ func (j *Run) check() error {
 
 func (s *Signal) check() error { return within("signal %d", int(s.Number), 1, 64) }
 func (s *Stream) check() error {
-	return errors.Join(checkRank(s.Rank), within("stream %d", s.Number, Stdout, Stdin))
+	return errors.Join(checkRank(s.Rank), checkAttempt(s.Attempt), within("stream %d", s.Number, Stdout, Stdin))
 }
 func (p *Push) check() error {
 	return within("bytes of a checksum: %d", len(p.Sum), sha256.Size, sha256.Size)
@@ -155,17 +159,28 @@ func (s *Started) check() error {
 }
 
 func (s *RankMessage) check() error {
+	bad := errors.Join(checkRank(s.Rank), checkAttempt(s.Attempt))
 	if s.Message == nil {
-		return checkRank(s.Rank)
+		return bad
 	}
-	return errors.Join(checkRank(s.Rank), s.Message.Validate())
+	return errors.Join(bad, s.Message.Validate())
 }
 
 func (e *Ended) check() error {
 	return checkAll(e.Ends, func(e End) error {
-		return errors.Join(checkRank(e.Rank), checkCode(e.Code), checkCode(int(e.Signal)))
+		return errors.Join(checkRank(e.Rank), checkAttempt(e.Attempt), checkCode(e.Code), checkCode(int(e.Signal)))
 	})
 }
+
+func (s *Spawn) check() error {
+	return errors.Join(checkRank(s.Rank), checkAttempt(s.Attempt), checkAttempt(s.Epoch))
+}
+
+func (r *Replace) check() error { return checkHost(r.Lost) }
+
+func (k *Kill) check() error { return errors.Join(checkRank(k.Rank), checkAttempt(k.Attempt)) }
+
+func (r *RanksExited) check() error { return within("port %d", r.Port, 0, 65535) }
 
 func (l *Lost) check() error { return checkAll(l.Hosts, checkHost) }
 

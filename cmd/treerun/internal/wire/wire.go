@@ -59,9 +59,34 @@ type (
 		Master   string       // MASTER_ADDR
 		Port     int          // MASTER_PORT
 		HasStdin bool         // rank 0 reads the stream of Input
+		Again    bool         // a rank may start anew: its next process reads the rest of stdin
 
 		ReportBindings bool // a Note for each rank
 	}
+
+	// Spawn starts one more process for a rank of the host, where the Run's File.Renews is set.
+	Spawn struct {
+		Rank    int
+		Attempt int // number of processes that the rank had before
+		Epoch   int // the latest one
+	}
+
+	// Replace has a host that has no ranks take the place of another one, which is lost: Spawns of its ranks follow.
+	Replace struct{ Lost int }
+
+	// Kill ends one process of a rank that keeps others waiting.
+	Kill struct {
+		Rank, Attempt int
+		IfStopped     bool   // only if it is stopped, though not by the terminal
+		Why           string // for messages
+
+		// Grace, unless it is 0, is the time that the process has from SIGTERM on: it is not needed any more, and has not
+		// failed.
+		Grace time.Duration
+	}
+
+	// Last announces that no more ranks will be started: the host ends with its last rank.
+	Last struct{}
 
 	// Signal is passed on to all process groups of the ranks. SIGTERM and SIGKILL stop or end all ranks, and the
 	// processes that ended ones have left. After SIGTSTP the launcher is stopped, and silent until SIGCONT. As a
@@ -106,13 +131,14 @@ type (
 		Machine string
 	}
 
-	// Started names the ranks that run, once no more will be started. Their streams follow.
+	// Started names the ranks that run, once all of a Run are started, or the one of a Spawn. Their streams follow.
 	Started struct{ Ranks, PIDs []int }
 
 	// RankMessage is a message of a rank; without one, no more will come from that rank. As an order: it is for all
 	// ranks that have not ended.
 	RankMessage struct {
 		Rank    int
+		Attempt int // of a report
 		Message *job.Message
 	}
 
@@ -125,8 +151,12 @@ type (
 		Verbose bool // for --verbose only
 	}
 
-	// RanksExited reports that all ranks of the host have ended, with the processes that they had left.
-	RanksExited struct{ Stuck bool } // some processes hang in the kernel
+	// RanksExited reports that all ranks of the host have ended, with the processes that they had left. Another Run may
+	// follow.
+	RanksExited struct {
+		Stuck bool // some processes hang in the kernel
+		Port  int  // a free TCP port, 0 if there is none
+	}
 
 	// Lost reports hosts that cannot be reached any more.
 	Lost struct {
@@ -138,7 +168,7 @@ type (
 // First frames of streams.
 type (
 	// Stream begins the output of a rank to Stdout or Stderr, or its input.
-	Stream struct{ Rank, Number int }
+	Stream struct{ Rank, Number, Attempt int }
 
 	// Push is the program, with its SHA-256 checksum. It goes to all hosts.
 	Push struct{ Sum []byte }
@@ -147,6 +177,7 @@ type (
 // End describes the end of a rank.
 type End struct {
 	Rank, PID   int
+	Attempt     int            // number of processes that the rank had before
 	Code        int            // exit code, when Signal is 0
 	Signal      syscall.Signal // that killed it, or 0
 	Stopped     bool           // it had been sent a signal to stop

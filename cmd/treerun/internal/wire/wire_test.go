@@ -23,7 +23,7 @@ import (
 // samples has one Body of each kind, with its fields set.
 func samples() []Body {
 	return []Body{
-		&Finish{}, &RanksExited{Stuck: true},
+		&Finish{}, &RanksExited{Stuck: true}, &RanksExited{Port: 4002},
 		&Join{
 			Index: 3, Name: "c", Program: "./p", Path: "/p", Dir: "/d", PeerTimeout: time.Second, Verbose: true,
 			Start: AgentOptions{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2,
@@ -36,16 +36,20 @@ func samples() []Body {
 		},
 		&Run{
 			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4,
-				Hosts: []int{0, 1, 1, 1}},
+				Hosts: []int{0, 1, 1, 1}, Epoch: 2, Renews: true},
 			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0},
 			GPUs:   gpus.Request{Bind: 1, PerGPU: 2, List: "0-3"},
-			Master: "a", Port: 4000, HasStdin: true, ReportBindings: true,
+			Master: "a", Port: 4000, HasStdin: true, ReportBindings: true, Again: true,
 		},
 		&RankMessage{Message: &job.Message{Kind: job.SeedIs, Addrs: []netip.AddrPort{netip.MustParseAddrPort("[::1]:1")}}},
-		&Signal{10}, &Stream{1, Stdin},
+		&Signal{10}, &Stream{1, Stdin, 0},
 		&Push{Sum: bytes.Repeat([]byte{2}, 32)},
 		&Ready{"c1", 77, 8, 4001, "b0"}, &Result{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
-		&Stream{1, Stdout}, &RankMessage{1, &job.Message{Kind: job.Joined, Rank: 1}}, &RankMessage{Rank: 1},
+		&Stream{1, Stdout, 2}, &RankMessage{1, 2, &job.Message{Kind: job.Joined, Rank: 1}}, &RankMessage{Rank: 1},
+		&Spawn{1, 2, 3}, &Last{},
+		&Kill{1, 2, true, "slow", 1}, &Replace{3}, &RankMessage{Message: &job.Message{Kind: job.Begins, Roster: &job.Roster{
+			Epoch: 1, Secret: bytes.Repeat([]byte{3}, job.SecretBytes), Members: []job.Member{{Origin: 2, Blob: []byte("at")}},
+		}}},
 		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, ReadJobFile: true, Hint: "a limit"}}},
 		&Lost{[]int{3, 4}, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
 	}
@@ -89,11 +93,13 @@ func TestInvalidBodies(t *testing.T) {
 				Hosts: []int{0, 1}}},
 		&Run{Args: []string{"p"}, Port: 70000,
 			File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
-		&Signal{0}, &Signal{65}, &Stream{-1, 0}, &Stream{0, 3}, &Stream{0, -1},
+		&Signal{0}, &Signal{65}, &Stream{-1, 0, 0}, &Stream{0, 3, 0}, &Stream{0, -1, 0},
 		&Push{}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
 		&Result{256, ""}, &Result{1, strings.Repeat("x", maxSmall)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
 		&RankMessage{Message: new(job.Message)}, &RankMessage{Rank: -1}, &Ended{[]End{{Rank: -1}}},
-		&Ended{[]End{{Code: 300}}},
+		&Ended{[]End{{Code: 300}}}, &Ended{[]End{{Attempt: -1}}}, &RanksExited{Port: 65536},
+		&Spawn{-1, 0, 0}, &Spawn{job.MaxRanks, 0, 0}, &Spawn{0, -1, 0}, &Spawn{0, 0, -1}, &Spawn{0, 0, job.MaxEpoch + 1},
+		&Stream{0, 0, -1}, &RankMessage{Attempt: -1}, &RankMessage{Message: &job.Message{Kind: job.Begins}},
 		&Lost{[]int{-1}, ""}, &Note{Text: strings.Repeat("x", maxSmall)},
 	} {
 		if got, err := Read(bytes.NewReader(frame(b).Append(nil))); err == nil {
@@ -110,7 +116,7 @@ func TestInvalidHeads(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{
 		"no kind": head(4, 0, 0), "unknown kind": head(4, byte(len(bodies)), 0), "too short": head(3, kindFinish, 0),
-		"too long": head(4+maxSmall+1, kindMessage, 0), "much too long": head(1<<31, kindJob, 0),
+		"too long": head(4+maxSmall+1, kindOf(&Note{}), 0), "much too long": head(1<<31, kindJob, 0),
 		"no host": head(4, kindFinish, -2), "far host": head(4, kindFinish, job.MaxRanks),
 	} {
 		if _, err := Read(io.MultiReader(bytes.NewReader(b), endless{})); err == nil {

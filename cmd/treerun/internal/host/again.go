@@ -1,0 +1,131 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
+)
+
+// spawn starts one more process of a rank. The report is wire.Started or wire.Result.
+func (h *Host) spawn(s *wire.Spawn) {
+	if h.done || h.stopSent || h.killed || h.spawner == nil {
+		return
+	}
+	local := slices.Index(h.ranks, s.Rank)
+	if local < 0 {
+		local = h.spawner.extend(s.Rank)
+		h.ranks = h.spawner.ranks
+	}
+	sp := *h.spawner
+	sp.file.Joining = true
+	for sp.file.Size <= slices.Max(h.ranks) { // its world comes with a roster: here it must only be one of the job
+		sp.file.Size++
+		sp.file.Hosts = append(slices.Clip(sp.file.Hosts), h.index)
+	}
+	sp.file.LocalSize = len(h.ranks)
+	sp.env = Setenv(sp.env, epochVariable(s.Epoch))
+	c, err := sp.start(local, s.Attempt)
+	if err != nil {
+		h.cfg.Report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
+		return
+	}
+	h.add(c)
+	h.cfg.Report(&wire.Started{Ranks: []int{c.rank}, PIDs: []int{c.pid}})
+}
+
+// replace takes the place of a host that is lost.
+func (h *Host) replace(lost int) {
+	if h.done || h.stopSent || h.killed || len(h.ranks) > 0 {
+		return
+	}
+	h.index, h.ranks = lost, ranksOf(&h.job.File, lost)
+	if err := prepare(h); err != nil {
+		h.cfg.Report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
+	}
+}
+
+// forget releases the ranks that have ended, at the beginning of an epoch: the others have left the one before, and use
+// their process ids no more. What is left of their process groups is killed.
+func (h *Host) forget() {
+	h.children = slices.DeleteFunc(h.children, func(c *child) bool {
+		if !c.ended || !c.controlEnded {
+			return false
+		}
+		_ = unix.Kill(-c.pid, unix.SIGKILL) // the zombie keeps the number of the group
+		h.reaper.Free(c.pid)
+		for _, s := range c.streams {
+			s.Finish()
+		}
+		c.close()
+		return true
+	})
+}
+
+// killRank ends one rank, which counts as one that failed.
+func killRank(h *Host, k *wire.Kill) {
+	i := slices.IndexFunc(h.children, func(c *child) bool { return c.rank == k.Rank && c.attempt == k.Attempt })
+	if i < 0 || h.children[i].ended {
+		return
+	}
+	c := h.children[i]
+	if c.killedFor != "" {
+		return
+	}
+	state := job.StatProc(c.pid)
+	if k.IfStopped && (!state.Stopped() || state.Signal == unix.SIGTSTP) {
+		return
+	}
+	if c.killedFor = k.Why; state.Stopped() && k.Grace == 0 {
+		c.killedFor = fmt.Sprintf("%s; it was %v", k.Why, state)
+	}
+	h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d): %s", c.rank, c.pid, c.killedFor)})
+	kill := func(sig unix.Signal) {
+		_ = unix.Kill(-c.pid, sig)
+		_ = unix.Kill(c.pid, sig) // it may have left its group
+	}
+	if k.Grace > 0 {
+		c.stopSent = true
+		kill(unix.SIGTERM)
+		kill(unix.SIGCONT)
+		h.after(k.Grace, func() {
+			if !c.ended {
+				kill(unix.SIGKILL)
+			}
+		})
+		return
+	}
+	kill(unix.SIGKILL)
+}
+
+// extend makes room for one more rank of this host, and returns its local number. The rank shares the cores and the GPU
+// of another one.
+func (sp *spawner) extend(rank int) (local int) {
+	local = len(sp.ranks)
+	if n := len(sp.cores); n > 0 {
+		sp.cores = append(slices.Clip(sp.cores), sp.cores[local%n])
+	}
+	if n := len(sp.gpus.GPUs); n > 0 {
+		plan := *sp.gpus
+		plan.GPUs = append(slices.Clip(plan.GPUs), plan.GPUs[local%n])
+		sp.gpus = &plan
+	}
+	sp.ranks = append(slices.Clip(sp.ranks), rank)
+	return local
+}
+
+// closeSpawner closes what only the start of ranks needs.
+func (h *Host) closeSpawner() {
+	if h.spawner != nil {
+		h.spawner.close()
+		h.spawner = nil
+	}
+}
+
+// epochVariable returns the variable of the environment that has the epoch.
+func epochVariable(epoch int) string { return job.EnvEpoch + "=" + strconv.Itoa(epoch) }

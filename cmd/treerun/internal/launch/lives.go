@@ -1,0 +1,323 @@
+package launch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/control"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
+)
+
+// renews reports whether the ranks that live renew after the loss of one.
+func (s *supervisor) renews() bool {
+	p := s.job.Lives.Policy
+	return p == membership.Respawn || p == membership.Shrink
+}
+
+// onLost acts on the failure of a process of a rank. how describes it.
+func (s *supervisor) onLost(r *rankState, how string) {
+	if s.cause.kind != noCause || s.restarting || r.counted || r.past {
+		return
+	}
+	r.counted = true
+	r.past = r.joining && r.Attempt == 0 // it was added, and no epoch needs it
+	if s.renews() && r.Closed {
+		return // the others do not need it; lateFailure counts it
+	}
+	orders := s.members.Lost(r.Rank, !r.host.lost || s.renews() && s.replacement(r.host) != nil)
+	if s.job.Lives.Policy != membership.Stop {
+		s.losses.add(r, how)
+		s.printLoss(r, how, s.consequence(orders))
+	}
+	s.apply(orders)
+	if s.renews() {
+		s.afterInAttempt(initGrace, func() { s.act(s.members.Expired()) })
+	}
+}
+
+// act carries out orders that no lost rank has caused, and prints why the job ends if one of them does that.
+func (s *supervisor) act(orders []membership.Order) {
+	for _, o := range orders {
+		if end, is := o.(membership.End); is {
+			s.notify("the job ends: "+end.Why, nil)
+		}
+	}
+	s.apply(orders)
+}
+
+// apply carries out the orders of the membership.
+func (s *supervisor) apply(orders []membership.Order) {
+	for _, o := range orders {
+		s.job.Trace("membership: %v", o)
+		switch o := o.(type) {
+		case membership.End:
+			if s.job.Lives.Policy != membership.Stop {
+				s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.NoMore, Text: o.Why}})
+			}
+			s.begin(cause{kind: byFailure, err: errors.New("another rank has failed")})
+		case membership.RestartAll:
+			s.restarting = true
+			s.terminate()
+		case membership.Start:
+			s.startProcess(o.Rank)
+		case membership.Leave:
+			r := s.ranks[o.Rank]
+			r.past = true
+			s.orderTo(r.host, &wire.Kill{Rank: o.Rank, Attempt: r.Attempt, Grace: s.job.ShutdownTimeout,
+				Why: "the job continues without it"})
+		case membership.Revoke:
+			s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.Revoked, Rank: o.Rank, Epoch: o.Epoch,
+				Text: fmt.Sprintf("has left epoch %d", o.Epoch)}})
+		case membership.Notify:
+			s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.Waiting, Epoch: o.Epoch}})
+		case membership.Begin:
+			s.beginEpoch(o)
+		}
+	}
+}
+
+// startProcess starts another process of a rank, on its host, or the first one of a rank that is added.
+func (s *supervisor) startProcess(rank int) {
+	h, attempt := (*hostState)(nil), 0
+	if rank < len(s.ranks) {
+		old := s.ranks[rank]
+		if h, attempt = old.host, old.Attempt+1; h.lost {
+			h = s.replacement(h)
+		}
+		s.before = append(s.before, old)
+	} else {
+		h = s.roomiest()
+		h.Ranks = append(slices.Clip(h.Ranks), rank)
+		s.ranks = append(s.ranks, nil)
+	}
+	r, err := s.newRank(h, rank, attempt)
+	if err != nil {
+		s.ranks = slices.DeleteFunc(s.ranks, func(r *rankState) bool { return r == nil })
+		s.abandon(err)
+		return
+	}
+	r.joining = true
+	s.ranks[rank] = r
+	s.orderTo(h, &wire.Spawn{Rank: rank, Attempt: attempt, Epoch: s.members.Epoch() + 1})
+	s.starting++
+}
+
+// replacement returns the host that takes the place of one that is lost, nil if there is none.
+func (s *supervisor) replacement(lost *hostState) *hostState {
+	if lost.spare == nil {
+		unused := func(h *hostState) bool { return len(h.Ranks) == 0 && !h.lost && h.phase == started }
+		i := slices.IndexFunc(s.hosts, unused)
+		if i < 0 {
+			return nil
+		}
+		lost.spare = s.hosts[i]
+		lost.spare.Ranks, lost.spare.place, lost.spare.began = slices.Clone(lost.Ranks), lost.place, lost.began
+		s.orderTo(lost.spare, &wire.Replace{Lost: lost.place})
+	}
+	if lost.spare.lost {
+		return s.replacement(lost.spare)
+	}
+	return lost.spare
+}
+
+// roomiest returns the host that has the fewest ranks for its size: those that it began with less those that run.
+func (s *supervisor) roomiest() *hostState {
+	load := func(h *hostState) int {
+		n := -h.began
+		for _, r := range h.Ranks {
+			if k := s.ranks[r]; k != nil && !k.ended && !k.past {
+				n++
+			}
+		}
+		return n
+	}
+	usable := slices.DeleteFunc(slices.Clone(s.hosts), func(h *hostState) bool { return h.lost || len(h.Ranks) == 0 })
+	return slices.MinFunc(usable, func(a, b *hostState) int { return load(a) - load(b) })
+}
+
+// resize brings the job to n ranks.
+func (s *supervisor) resize(n int) control.Answer {
+	if s.cause.kind != noCause || s.draining {
+		return control.Answer{Error: "it is ending"}
+	}
+	if !slices.ContainsFunc(s.hosts, func(h *hostState) bool { return !h.lost && len(h.Ranks) > 0 }) {
+		return control.Answer{Error: "none of its hosts is left"}
+	}
+	orders, err := s.members.Resize(n)
+	if err != nil {
+		return control.Answer{Error: err.Error()}
+	}
+	var added, leaving []int
+	for _, o := range orders {
+		switch o := o.(type) {
+		case membership.Start:
+			added = append(added, o.Rank)
+		case membership.Leave:
+			leaving = append(leaving, o.Rank)
+		}
+	}
+	s.apply(orders)
+	text := fmt.Sprintf("the job has %s", numbers.Count(n, "rank"))
+	if len(added) > 0 {
+		text = fmt.Sprintf("starting %s (%s), to be taken in when the program leaves its epoch",
+			numbers.Count(len(added), "rank"), topo.RankList(added))
+	}
+	if len(leaving) > 0 {
+		text = fmt.Sprintf("stopping %s (%s)", numbers.Count(len(leaving), "rank"), topo.RankList(leaving))
+	}
+	s.job.Screen.Err.Printf("treerun: resize to %s: %s", numbers.Count(n, "rank"), text)
+	return control.Answer{Text: text}
+}
+
+// listen opens the socket for the user's commands.
+func (s *supervisor) listen() {
+	var err error
+	s.control, err = control.Listen(s.jobID, func(r control.Request) control.Answer {
+		answer := make(chan control.Answer, 1)
+		s.post(func() { answer <- s.resize(r.Size) })
+		select {
+		case a := <-answer:
+			return a
+		case <-s.quit:
+			return control.Answer{Error: "it has ended"}
+		}
+	})
+	if err != nil {
+		s.job.Trace("%v", err)
+	}
+}
+
+// orderTo gives an order to one host.
+func (s *supervisor) orderTo(h *hostState, b wire.Body) {
+	if h.Local {
+		s.local.Order(b)
+		return
+	}
+	s.sendTo(h.index, b)
+}
+
+// beginEpoch sends the ranks of an epoch its roster.
+func (s *supervisor) beginEpoch(b membership.Begin) {
+	roster := &job.Roster{Epoch: b.Epoch, Secret: job.NewSecret(), Lost: b.Lost, Joined: b.Joined}
+	hosts := make(map[*hostState]int)
+	for _, r := range s.ranks {
+		r.past = r.past || r.counted
+	}
+	s.before = pending(s.before)
+	s.losses.settle()
+	for _, rank := range b.Ranks {
+		r := s.ranks[rank]
+		if _, known := hosts[r.host]; !known {
+			hosts[r.host] = len(hosts)
+		}
+		r.epoch, r.joining, r.failedByPeer, r.Joined = b.Epoch, false, false, false
+		roster.Members = append(roster.Members, job.Member{Origin: rank, Host: hosts[r.host], Blob: r.blob})
+		r.blob = nil
+	}
+	s.joined, s.epochSize, s.roster = 0, len(b.Ranks), b.Ranks
+	s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.Begins, Roster: roster}})
+}
+
+// pending returns the processes of which more is expected.
+func pending(all []*rankState) (some []*rankState) {
+	for _, r := range all {
+		if !r.ended || !r.controlClosed || !r.opened[wire.Stdout] || !r.opened[wire.Stderr] {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// onJoined notes that the world of a rank is complete.
+func (s *supervisor) onJoined(r *rankState) {
+	if r.Joined {
+		return
+	}
+	r.Joined = true
+	s.joined++
+	switch {
+	case s.epochSize == 0 && s.joined == s.job.Size:
+		s.job.Trace("all ranks have joined")
+	case s.epochSize > 0 && s.joined == s.epochSize:
+		took := ""
+		if s.losses.after > 0 {
+			took = fmt.Sprintf(", %s after the latest loss", seconds(time.Since(s.losses.at)))
+		}
+		s.losses.after = 0
+		s.notify(fmt.Sprintf("epoch %d runs with %s%s", s.members.Epoch(), numbers.Count(s.joined, "rank"), took), nil)
+	}
+}
+
+// endIfLast ends the hosts of a job whose ranks have all ended, and whose ranks could have started again.
+func (s *supervisor) endIfLast() {
+	if s.renews() && s.running == 0 && s.starting == 0 && s.cause.kind == noCause {
+		s.broadcast(new(wire.Last))
+	}
+}
+
+// lateFailure makes it the cause of a job that renews that a rank has failed after it had closed its world, or that
+// ranks have failed whose program cannot continue.
+func (s *supervisor) lateFailure() {
+	if !s.renews() || s.cause.kind != noCause {
+		return
+	}
+	if s.losses.count > 0 && !s.members.TakesPart() {
+		const text = "the job ends: no rank has used rank.Worlds, so nothing continued after the loss of %s"
+		s.notify(fmt.Sprintf(text, numbers.Count(s.losses.count, "rank")), nil)
+		s.cause = cause{kind: byFailure, err: cmdline.Errorf(cmp.Or(s.losses.code, 1), "a rank has failed")}
+		for _, r := range s.ranks {
+			r.past = true // the code is that of the first loss
+		}
+		return
+	}
+	for _, r := range s.ranks {
+		r.past = r.past || r.counted && !r.Closed // the others have ended well without it
+	}
+	failed := func(r *rankState) bool { return !r.past && r.failed() && !r.Stopped }
+	if slices.ContainsFunc(s.ranks, failed) {
+		s.cause = cause{kind: byFailure, err: errors.New("a rank has failed")}
+	}
+}
+
+// restarts prepares another start of all ranks, once all have ended, where the membership has ordered one.
+func (s *supervisor) restarts() bool {
+	if !s.restarting || s.cause.kind != noCause {
+		return false
+	}
+	for _, h := range s.hosts {
+		if h.lost {
+			s.notify(fmt.Sprintf("the job ends: host %s is lost", h.Name), nil)
+			s.begin(cause{kind: byFailure, err: errors.New("another rank has failed")})
+			return false
+		}
+	}
+	s.attempt++
+	s.members.Restarted()
+	s.restarting, s.stopped, s.killed, s.seeded, s.joined = false, false, false, false, 0
+	clear(s.stalls)
+	s.before = append(s.before, s.ranks...)
+	s.before = pending(s.before)
+	s.losses.settle()
+	s.ranks = make([]*rankState, s.job.Size)
+	for _, h := range s.hosts {
+		h.phase = ready
+		for _, rank := range h.Ranks {
+			r, err := s.newRank(h, rank, s.attempt)
+			if err != nil {
+				s.abandon(err)
+				return false
+			}
+			r.epoch = s.attempt
+			s.ranks[rank] = r
+		}
+	}
+	return true
+}

@@ -1,0 +1,120 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
+)
+
+// losses are the lost ranks of a job that went on.
+type losses struct {
+	count int
+	code  int    // exit code of the first
+	first []loss // at most maxRanks
+	after int    // number of losses after the latest epoch began
+	at    time.Time
+}
+
+// loss is one lost rank.
+type loss struct {
+	r    *rankState // nil once it has ended, and text says how
+	how  string     // as it was known at first
+	text string
+}
+
+// add notes that a rank is lost.
+func (l *losses) add(r *rankState, how string) {
+	if l.count++; l.count == 1 {
+		l.code = r.exitCode()
+	}
+	l.after++
+	l.at = time.Now()
+	if len(l.first) < maxRanks {
+		l.first = append(l.first, loss{r: r, how: how})
+	}
+}
+
+// settle notes what is known now of the ends of ranks. Nothing else of those that have ended is kept.
+func (l *losses) settle() {
+	for i := range l.first {
+		k := &l.first[i]
+		if k.r == nil {
+			continue
+		}
+		how := k.how
+		if k.r.ended {
+			how = strings.TrimSuffix(k.r.outcome(), ",")
+		}
+		k.text = fmt.Sprintf("rank %d %s, %s after the start", k.r.Rank, how, seconds(k.r.After))
+		if k.r.ended {
+			k.r = nil
+		}
+	}
+}
+
+// consequence describes the orders that follow the loss of a rank.
+func (s *supervisor) consequence(orders []membership.Order) string {
+	next := "the other ranks continue"
+	for _, o := range orders {
+		switch o := o.(type) {
+		case membership.End:
+			next = "the job ends: " + o.Why
+		case membership.RestartAll:
+			next = fmt.Sprintf("all ranks start again (restart %d of %d)", s.members.Restarts(), s.job.Lives.MaxRestarts)
+		case membership.Start:
+			next = fmt.Sprintf("it starts again (restart %d of %d)", s.members.Restarts(), s.job.Lives.MaxRestarts)
+		}
+	}
+	return next
+}
+
+// printLoss prints a line about a lost rank and what follows. The ranks of a lost host have one line together.
+func (s *supervisor) printLoss(r *rankState, how, next string) {
+	if r.Lost {
+		s.lostNext = next
+		return
+	}
+	s.notify(fmt.Sprintf("rank %d%s was lost %s after the start: it %s; %s", r.Rank, s.onHost(r.host), seconds(r.After),
+		how, next), r)
+}
+
+// printLostHost prints a line about a host that was lost with ranks that had not ended.
+func (s *supervisor) printLostHost(h *hostState, why string, ranks []int) {
+	if s.lostNext == "" {
+		return // the job ends with it, or no rank is lost
+	}
+	if h.spare != nil {
+		s.lostNext = fmt.Sprintf("they start again on host %s (restart %d of %d)", h.spare.Name, s.members.Restarts(),
+			s.job.Lives.MaxRestarts)
+	}
+	s.notify(fmt.Sprintf("host %s was lost %s after the start, with %s (%s): %s; %s", h.Name,
+		seconds(time.Since(s.start)), numbers.Count(len(ranks), "rank"), topo.RankList(ranks), why, s.lostNext), nil)
+	s.lostNext = ""
+}
+
+// reportLosses prints the last line of a job that lost ranks and has ended well.
+func (s *supervisor) reportLosses() {
+	if s.losses.count == 0 {
+		return
+	}
+	s.losses.settle()
+	var ended []int
+	for _, r := range s.ranks {
+		if r.Closed || !s.renews() {
+			ended = append(ended, r.Rank)
+		}
+	}
+	text := ""
+	for _, l := range s.losses.first {
+		text += "\n    " + l.text
+	}
+	if more := s.losses.count - len(s.losses.first); more > 0 {
+		text += fmt.Sprintf("\n    and %d more", more)
+	}
+	s.job.Screen.Err.Printf("treerun: the job began with %s and has ended well with %d (%s), after the loss of:%s",
+		numbers.Count(s.job.Size, "rank"), len(ended), topo.RankList(ended), text)
+}
