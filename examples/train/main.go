@@ -5,12 +5,16 @@
 //	treerun -np 8 ./examples/train
 //	treerun -np 2 ./examples/train --data DIR --epochs 10 --batch 128
 //	treerun -np 8 ./examples/train --device cuda
+//	treerun -np 4 --on-failure respawn ./examples/train --elastic
 //
 // Without --data it learns the handwritten digits that come with it (see
 // data/README.md); it then recognizes 97 % of those it has not seen. DIR is
 // a folder with a data set in the IDX form of MNIST; these settings recognize
 // 88 % of Fashion-MNIST. On GPUs it learns the same, in kernels of its own, and
 // adds the gradients up in their memory.
+//
+// With --elastic the training survives the loss of ranks, and has the same
+// losses, bit for bit, with and without failures, on any number of ranks.
 package main
 
 import (
@@ -47,7 +51,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-
+	if opt.elastic {
+		return elastic(ctx, opt, training, test)
+	}
 	w, err := rank.Init(ctx)
 	if err != nil {
 		return err
@@ -74,6 +80,8 @@ type options struct {
 	seed           uint64
 	data, lossLog  string
 	device         string // "cpu" or "cuda"
+	elastic        bool
+	microbatches   int // of a step, with elastic
 }
 
 func parse(args []string) (*options, error) {
@@ -90,6 +98,11 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&opt.device, "device", "cpu",
 		"where to compute: cpu, or cuda for the GPU that the launcher gives each rank;\nwhere it gives none, ranks take "+
 			"those that they see in turn")
+	f.BoolVar(&opt.elastic, "elastic", false,
+		"continue after failures, with the same losses, where treerun does; --loss-log then\nhas a line \"step bits loss\" "+
+			"per step, with the bits of the float32 in hexadecimal")
+	f.IntVar(&opt.microbatches, "microbatches", 16,
+		"with --elastic: parts of a batch, a power of two; more ranks than these have nothing\nto compute")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -105,6 +118,10 @@ func (o *options) validate() error {
 		return errors.New("--epochs, --batch and --hidden: want numbers from 1 on")
 	case o.device != "cpu" && o.device != "cuda":
 		return fmt.Errorf("--device is %q, want cpu or cuda", o.device)
+	case o.microbatches < 1 || o.microbatches&(o.microbatches-1) != 0:
+		return fmt.Errorf("--microbatches is %d, want a power of two", o.microbatches)
+	case o.elastic && o.device != "cpu":
+		return errors.New("--elastic computes on the host: it does not go with --device cuda")
 	}
 	return nil
 }
