@@ -89,7 +89,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// closed closes something at the end of the test.
+// closed closes something at the end of the test. The function must refer to all of it: a method value of a part, such
+// as s.Close, would leave the rest to the collector, which closes it, too.
 func closed(t testing.TB, end func() error) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -103,7 +104,7 @@ func stream(t testing.TB, d *Device) *Stream {
 	t.Helper()
 	s, err := d.NewStream()
 	must(t, err)
-	closed(t, s.Close)
+	closed(t, func() error { return s.Close() })
 	return s
 }
 
@@ -111,7 +112,7 @@ func alloc[T Number](t testing.TB, d *Device, n int) Slice[T] {
 	t.Helper()
 	s, err := Alloc[T](d, n)
 	must(t, err)
-	closed(t, s.Free)
+	closed(t, func() error { return s.Free() })
 	return s
 }
 
@@ -119,7 +120,7 @@ func pinned[T Number](t testing.TB, d *Device, n int) *Pinned[T] {
 	t.Helper()
 	p, err := AllocPinned[T](d, n)
 	must(t, err)
-	closed(t, p.Free)
+	closed(t, func() error { return p.Free() })
 	return p
 }
 

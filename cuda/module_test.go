@@ -27,7 +27,7 @@ func TestLaunch(t *testing.T) {
 	if onFake() {
 		h, err := fakegpu.Make("dgx1v/0-1", "testdata/fill.cu")
 		must(t, err)
-		closed(t, h.Close)
+		closed(t, func() error { return h.Close() })
 		env = h.Env()
 	}
 	if out := runRole(t, "launch", env...); out != "" {

@@ -41,7 +41,7 @@ func streams(t *testing.T, d *Device, n, priority int) (list []*Stream) {
 	for range n {
 		s, err := d.newStream(priority)
 		must(t, err)
-		closed(t, s.Close)
+		closed(t, func() error { return s.Close() })
 		list = append(list, s)
 	}
 	return list

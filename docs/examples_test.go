@@ -27,7 +27,6 @@ var withoutExample = map[string]string{
 	"rank AtFault":           "Failure returns it",
 	"rank Error":             "errors are printed",
 	"rank Unwrap":            "errors.Is calls it",
-	"rank Epoch":             "of other launchers that start jobs again",
 	"rank Setting":           "for package collective",
 	"rank Waits":             "for package collective",
 }

@@ -76,7 +76,7 @@ var libraries = map[string]string{
 	"crypto/hmac": "internal/netconn transport/shm", // proofs of connections
 	"crypto/tls":  "internal/netconn transport/tcp", // and the packages that read behind it
 	// A library does not handle signals.
-	"os/signal": "cmd/treerun/internal/... internal/testutil/fakegpu scripts/report examples/shutdown",
+	"os/signal": "cmd/treerun/internal/... internal/testutil/fakegpu scripts/chaos scripts/report examples/shutdown",
 }
 
 // forbidden lists the packages that pure ones may not import: anything that does

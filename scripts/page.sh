@@ -3,8 +3,8 @@
 #
 #   scripts/page.sh NAME [FOLDER]    NAME.md from NAME.jsonl, in FOLDER (default: docs/lab)
 #
-# NAME is one-host, several-hosts, sparse, slow-card, push-pulls or plans-hosts. The tests of scripts/report do the work: they also
-# check that the pages match their records.
+# NAME is one-host, several-hosts, sparse, slow-card, push-pulls, plans-hosts or calls. The tests of scripts/report do
+# the work: they also check that the pages match their records.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: page.sh NAME [FOLDER]" >&2; exit 64; }

@@ -45,5 +45,5 @@ for f in ./cmd/treerun ./examples/hello ./scripts/report; do
 done
 mkdir -p "${OUT:-docs/lab}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/report" several-hosts -treerun "$work/treerun" -hello "$work/hello" -about "$version" "${more[@]}" "${OUT:-docs/lab}"
+"$work/report" several-hosts -treerun "$work/treerun" -program "$work/hello" -about "$version" "${more[@]}" "${OUT:-docs/lab}"
 scripts/page.sh several-hosts "${OUT:-docs/lab}"

@@ -72,7 +72,7 @@ job() {
 # descriptor for its poller, no memory, no thread.
 judge() {
     if grep -qE '^(\[[0-9]+\] )?(panic:|fatal error: |SIG[A-Z]+: |goroutine [0-9]+ .*\[)' "$work/out"; then
-        if grep -qE '(runtime: |fatal error: (runtime|bad|failed|out of memory|runtime\.|needm|newosproc|pthread))' "$work/out"; then echo go; else echo PANIC; fi
+        if grep -qE '(runtime: |fatal error: (pageAlloc|runtime|bad|failed|out of memory|runtime\.|needm|newosproc|pthread))' "$work/out"; then echo go; else echo PANIC; fi
     elif [ "$SECONDS" -ge "$limit" ]; then
         echo HANG
     elif [ "$1" = 139 ] && [ ! -s "$work/out" ]; then

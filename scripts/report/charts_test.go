@@ -13,6 +13,8 @@ type implementation struct{ Name, Title string }
 var implementations = []implementation{
 	{ownChoice, "treerun"}, {"openmpi", "Open MPI"}, {"openmpi:ring", "Open MPI, ring"}, {"mpich", "MPICH"},
 	{"gloo", "Gloo"}, {"gloo:hd", "Gloo, hd"}, {"treerun-alloc", "treerun, Alloc"},
+	{"openmpi:core", "Open MPI, bound"}, {"openmpi:collsm", "Open MPI, coll_sm"}, {"openmpi:nocma", "Open MPI, no CMA"},
+	{"mpich:gather", "MPICH, release_gather"},
 }
 
 func titleOf(who string) string {

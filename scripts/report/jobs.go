@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,11 +17,12 @@ import (
 
 // run is a measurement: the settings of the command line, and the results.
 type run struct {
-	treerun, before, hello string // executables
-	peers                  string // folder of the peers' kit; empty: treerun alone
-	about                  string // version of treerun
-	quick                  bool
-	repeat                 int
+	treerun, before, program string // executables
+	peers                    string // folder of the peers' kit; empty: treerun alone
+	about                    string // version of treerun
+	sets, args               string // of calls
+	quick                    bool
+	repeat                   int
 
 	*record
 	work string // temporary folder
@@ -86,9 +88,21 @@ const gloo = `s=$1 n=$2 enter=$3; shift 3; pids=; for r in $(seq 0 $((n - 1))); 
 sh "$enter" "$(echo "$s" | cut -d, -f$((r + 1)) | cut -d: -f1)" "$@" -r $r -s $n & pids="$pids $!"; done
 for p in $pids; do wait $p || exit 1; done`
 
-// peer returns the command line of a program of the peers' kit: perf or null. Open MPI runs on network 0, with the
-// option to yield the cores, which the hosts share, as it cannot detect that; its setting ring is its ring for every
-// AllReduce. MPICH never yields a core by itself: a library does it.
+// settings holds the options of the peers' settings. Release_gather is MPICH's form in shared memory.
+var settings = map[string][]string{
+	"openmpi:ring":   {"--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4"},
+	"openmpi:collsm": {"--mca", "coll_sm_priority", "90"},
+	"openmpi:nocma":  {"--mca", "btl_vader_single_copy_mechanism", "none"},
+	"openmpi:core":   {"--bind-to", "core:overload-allowed"},
+	"mpich:gather": {"-env", "MPIR_CVAR_BARRIER_POSIX_INTRA_ALGORITHM", "release_gather",
+		"-env", "MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM", "release_gather",
+		"-env", "MPIR_CVAR_REDUCE_POSIX_INTRA_ALGORITHM", "release_gather",
+		"-env", "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM", "release_gather"},
+}
+
+// peer returns the command line of a program of the peers' kit: perf, null or calls. Between hosts Open MPI runs on
+// network 0, with the option to yield the cores, which the hosts share, as it cannot detect that. MPICH never yields a
+// core by itself: a library does it.
 func (m *run) peer(s *site, who, program string, args []string) []string {
 	name, setting, _ := strings.Cut(who, ":")
 	bin := func(name string) string { return filepath.Join(m.peers, "bin", name) }
@@ -96,18 +110,22 @@ func (m *run) peer(s *site, who, program string, args []string) []string {
 	var line []string
 	switch name {
 	case "openmpi":
-		line = []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", np,
-			"--leave-session-attached", "--host", s.slots(), "--mca", "plm_rsh_agent", s.h.Shell(),
-			"--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "oob_tcp_if_include", "10.77.0.0/24",
-			"--mca", "btl_tcp_if_include", "10.77.0.0/24", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp",
-			"--mca", "mpi_yield_when_idle", "1"}
-		if setting == "ring" {
-			line = append(line, "--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4")
+		line = []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", np}
+		if s.h != nil {
+			line = append(line, "--leave-session-attached", "--host", s.slots(), "--mca", "plm_rsh_agent", s.h.Shell(),
+				"--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "oob_tcp_if_include", "10.77.0.0/24",
+				"--mca", "btl_tcp_if_include", "10.77.0.0/24", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp",
+				"--mca", "mpi_yield_when_idle", "1")
 		}
 	case "mpich":
-		line = []string{"mpirun.mpich", "-np", np, "-launcher", "ssh", "-launcher-exec", s.h.Shell(),
-			"-iface", s.h.Device(0), "-hosts", s.slots(),
-			"-env", "UCX_NET_DEVICES", s.h.Device(0), "-env", "LD_PRELOAD", bin("mpich_shim.so")}
+		line = []string{"mpirun.mpich", "-np", np}
+		if s.h != nil {
+			line = append(line, "-launcher", "ssh", "-launcher-exec", s.h.Shell(), "-iface", s.h.Device(0),
+				"-hosts", s.slots(), "-env", "UCX_NET_DEVICES", s.h.Device(0))
+		}
+		if s.h != nil || s.np() > runtime.NumCPU() {
+			line = append(line, "-env", "LD_PRELOAD", bin("mpich_shim.so"))
+		}
 	case "gloo":
 		store, err := os.MkdirTemp(m.work, "store")
 		if err != nil {
@@ -119,7 +137,7 @@ func (m *run) peer(s *site, who, program string, args []string) []string {
 			args = append(args, "-A", setting)
 		}
 	}
-	return append(append(line, path), args...)
+	return slices.Concat(line, settings[who], []string{path}, args)
 }
 
 // jobLimit is the time limit of one job.

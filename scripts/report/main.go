@@ -33,10 +33,11 @@ var reports = []report{
 	{"slow-card", 5, (*run).slowCard},
 	{"push-pulls", 5, (*run).pushPulls},
 	{"plans-hosts", 5, (*run).plansHosts},
+	{"calls", 5, (*run).calls},
 }
 
-var errUsage = errors.New("usage: report NAME [flags] FOLDER; NAME is several-hosts, sparse, slow-card, push-pulls" +
-	" or plans-hosts")
+var errUsage = errors.New("usage: report NAME [flags] FOLDER; NAME is several-hosts, sparse, slow-card," +
+	" push-pulls, plans-hosts or calls")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -62,7 +63,9 @@ func command(ctx context.Context, args []string) (err error) {
 	m := &run{record: &record{}}
 	f.StringVar(&m.treerun, "treerun", "", "the executable of treerun")
 	f.StringVar(&m.before, "before", "", "that of an earlier version, for plans-hosts")
-	f.StringVar(&m.hello, "hello", "", "that of examples/hello")
+	f.StringVar(&m.program, "program", "", "that of examples/hello, for several-hosts, or of scripts/calls, for calls")
+	f.StringVar(&m.sets, "sets", "", "sets of ranks, for calls: HOSTSxRANKS or HOSTSxRANKS+BUSY each")
+	f.StringVar(&m.args, "args", "", "arguments of scripts/calls")
 	f.StringVar(&m.peers, "peers", "", "the folder of the peers' kit, with bin/; empty: treerun alone")
 	f.StringVar(&m.about, "about", "", "the version of treerun")
 	f.BoolVar(&m.quick, "quick", false, "small messages, to test this program")
@@ -70,8 +73,8 @@ func command(ctx context.Context, args []string) (err error) {
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
-	if r.name == "several-hosts" && m.hello == "" {
-		return errors.New("several-hosts needs -hello FILE")
+	if (r.name == "several-hosts" || r.name == "calls") && m.program == "" {
+		return fmt.Errorf("%s needs -program FILE", r.name)
 	}
 	if r.name == "plans-hosts" && m.before == "" {
 		return errors.New("plans-hosts needs -before FILE")
@@ -89,6 +92,9 @@ func command(ctx context.Context, args []string) (err error) {
 		m.describe(m.about, [2]string{"openmpi", "Open MPI"}, [2]string{"mpich", "MPICH"})
 	}
 	sites := r.measure(m)
+	if len(sites) == 0 || slices.ContainsFunc(sites, func(s site) bool { return s.np() == 0 }) {
+		return errUsage
+	}
 	if m.quick {
 		sites = shorten(sites)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -70,6 +71,22 @@ func (m *run) severalHosts() []site {
 		{"open", hosts, 1, nethosts.Network{}, slices.Concat(sized(8, 16*mib, 8, 0, 5, 0), sized(64*mib, 64*mib, 2, 3, 1, 0),
 			[]group{null}), nil},
 	}
+}
+
+// calls returns the sites of m.sets, each of which has hosts, ranks of each, and programs beside them.
+func (m *run) calls() (all []site) {
+	m.fact("arguments", "%s", m.args)
+	for set := range strings.FieldsSeq(m.sets) {
+		s := site{part: set, network: even}
+		g := group{load: load{ops: everyCall}, who: []string{ownChoice, "openmpi", "mpich"}}
+		_, _ = fmt.Sscanf(set, "%dx%d+%d", &s.hosts, &s.perHost, &g.busy)
+		if s.hosts == 1 {
+			g.who = append(g.who, "openmpi:core", "openmpi:collsm", "openmpi:nocma", "mpich:gather")
+		}
+		s.groups = []group{g}
+		all = append(all, s)
+	}
+	return all
 }
 
 // pushPulls returns sites for numbers of concurrent AllReduces with eight ranks of this machine.

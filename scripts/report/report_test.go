@@ -32,7 +32,7 @@ type pictures map[string][]byte
 // fromRecords holds the pages that are made from a record, with the functions that draw their charts, nil for none.
 var fromRecords = map[string]func(view, pictures) error{
 	"one-host": oneHostCharts, "several-hosts": severalHostsCharts, "sparse": nil, "slow-card": nil, "push-pulls": nil,
-	"plans-hosts": nil,
+	"plans-hosts": nil, "calls": nil,
 }
 
 // fromSources holds the other pages, which contain no measurements.
@@ -210,7 +210,7 @@ func TestSites(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range reports {
-		for _, s := range shorten(r.measure(&run{record: &record{}})) {
+		for _, s := range shorten(r.measure(&run{record: &record{}, sets: "1x2 2x2+1"})) {
 			found := r.name != "several-hosts" || strings.Contains(string(text), `{{with .In "`+s.part+`"}}`)
 			if !found || len(s.groups) == 0 || s.perHost < 1 || s.hosts < 1 {
 				t.Errorf("%s: %s: %d groups, chapter %v", r.name, s.part, len(s.groups), found)

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -28,10 +32,13 @@ type group struct {
 	who       []string // peers, treerun, or values of flag
 	flag      string   // flag of treerun bench that selects the implementation; "": none
 	more      []string // arguments of treerun bench
+	busy      int      // programs beside the jobs that use a core each
 }
 
-// noCalls is the op of a job that makes no calls.
-const noCalls = "start"
+const (
+	noCalls   = "start" // the op of a job that makes no calls
+	everyCall = "calls" // that of one that makes all
+)
 
 // shorten makes all measurements short, to test the program.
 func shorten(all []site) []site {
@@ -61,14 +68,37 @@ func (m *run) measureSite(ctx context.Context, s *site) (err error) {
 		if g.maxRepeat > 0 && m.rep > g.maxRepeat {
 			continue
 		}
+		stop, err := startBusy(g.busy)
 		for _, who := range m.order(g.who...) {
-			m.runWithRetry(ctx, s, g, who)
-			if err := ctx.Err(); err != nil {
-				return err
+			if err == nil {
+				m.runWithRetry(ctx, s, g, who)
+				err = ctx.Err()
 			}
+		}
+		stop()
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// startBusy starts programs that use a core each until stop, or until this program ends.
+func startBusy(n int) (stop func(), err error) {
+	var all []*exec.Cmd
+	for len(all) < n && err == nil {
+		cmd := exec.Command("sh", "-c", "while :; do :; done")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err = cmd.Start(); err == nil {
+			all = append(all, cmd)
+		}
+	}
+	return func() {
+		for _, cmd := range all {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}, err
 }
 
 // runWithRetry runs one job of one implementation, again if it fails; a second failure is recorded.
@@ -88,6 +118,9 @@ func (m *run) runWithRetry(ctx context.Context, s *site, g *group, who string) {
 
 // commandLine returns the command line of a benchmark.
 func (m *run) commandLine(s *site, g *group, who string) []string {
+	if g.ops == everyCall {
+		return m.programLine(s, who, everyCall, strings.Fields(m.args)...)
+	}
 	l := g.load
 	l.check = l.check && m.rep == 1
 	if isPeer(who) {
@@ -103,14 +136,20 @@ func (m *run) commandLine(s *site, g *group, who string) []string {
 	return append([]string{m.treerun}, l.bench(more...)...)
 }
 
+// programLine returns the command line of a program, the kit's twin of which has the given name.
+func (m *run) programLine(s *site, who, twin string, args ...string) []string {
+	if who != ownChoice {
+		return m.peer(s, who, twin, args)
+	}
+	limit := fmt.Sprint(jobLimit.Seconds())
+	return slices.Concat([]string{m.treerun}, s.ranks(),
+		[]string{"--tag-output=false", "--timeout", limit, m.program}, args)
+}
+
 // start measures an empty job from start to finish, in milliseconds.
 func (m *run) start(ctx context.Context, s *site, who string) error {
-	line := m.peer(s, who, "null", nil)
-	if who == ownChoice {
-		line = append(append([]string{m.treerun}, s.ranks()...), "--tag-output=false", "--timeout", "120", m.hello)
-	}
 	clock := startStopwatch()
-	if _, err := m.output(ctx, s, "cache-open", line...); err != nil {
+	if _, err := m.output(ctx, s, "cache-open", m.programLine(s, who, "null")...); err != nil {
 		return err
 	}
 	k := key{Part: noCalls, Who: who, Op: noCalls, NP: s.np()}

@@ -49,6 +49,12 @@ func (v view) From(bytes int) []view {
 // Ranks returns the rows of each number of ranks, ascending.
 func (v view) Ranks() []view { return split(v, func(k *filter) *int { return &k.NP }) }
 
+// Parts returns the rows of each part, by name.
+func (v view) Parts() []view { return split(v, func(k *filter) *string { return &k.Part }) }
+
+// Ops returns the rows of each collective, by name.
+func (v view) Ops() []view { return split(v, func(k *filter) *string { return &k.Op }) }
+
 // Whose returns the rows of each implementation, by name.
 func (v view) Whose() []view { return split(v, func(k *filter) *string { return &k.Who }) }
 
