@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,13 +135,23 @@ func haveFault(w *rank.World, step int, faults []string) error {
 		case "usage":
 			printUsage(os.Getppid())
 		case "read":
-			line, err := bufio.NewReaderSize(os.Stdin, 16).ReadString('\n')
+			line, err := readLine(os.Stdin)
 			fmt.Printf("read %q, %v\n", line, err)
 		default:
 			return fmt.Errorf("unknown fault %q", f)
 		}
 	}
 	return nil
+}
+
+// readLine reads one line, and nothing that follows it: that is for the rank's next process.
+func readLine(r io.Reader) (line string, err error) {
+	for b := []byte{0}; !strings.HasSuffix(line, "\n"); line += string(b) {
+		if _, err := io.ReadFull(r, b); err != nil {
+			return line, err
+		}
+	}
+	return line, nil
 }
 
 // printUsage prints the number of descriptors of the launcher and of its guard, and that of the launcher's zombies.
