@@ -23,6 +23,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
@@ -199,7 +200,10 @@ func buildAndRun(j *launch.Job, prog *program) (int, error) {
 		j.Remote.PushProgram = j.Remote.Open == nil // other hosts do not have it, unless they build it, too
 	}
 	j.Path = prog.Path
-	j.Started = prog.remove // the ranks have it open
+	j.Started = func() error { return nil }
+	if j.Lives.Policy == membership.Stop {
+		j.Started = prog.remove // the ranks have it open
+	}
 	return launch.Run(j)
 }
 

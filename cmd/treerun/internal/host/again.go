@@ -12,17 +12,35 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// spawn starts one more process of a rank. The report is wire.Started or wire.Result.
+// spawn starts one more process of a rank. The report is wire.Started or wire.Unstarted.
 func (h *Host) spawn(s *wire.Spawn) {
-	if h.done || h.stopSent || h.killed || h.spawner == nil {
+	if h.done || h.stopSent || h.killed || h.last {
 		return
 	}
+	c, err := (*child)(nil), error(nil)
+	if h.spawner == nil { // it is the first one of this host
+		err = prepare(h)
+	}
+	if err == nil {
+		c, err = h.spawner.again(s)
+	}
+	if err != nil {
+		reportUnstarted(h, s.Rank, s.Attempt, err)
+		return
+	}
+	h.add(c)
+	h.cfg.Report(&wire.Started{Ranks: []int{c.rank}, PIDs: []int{c.pid}})
+}
+
+// again starts one more process of a rank.
+func (all *spawner) again(s *wire.Spawn) (*child, error) {
+	h := all.host
 	local := slices.Index(h.ranks, s.Rank)
 	if local < 0 {
-		local = h.spawner.extend(s.Rank)
-		h.ranks = h.spawner.ranks
+		local = all.extend(s.Rank)
+		h.ranks = all.ranks
 	}
-	sp := *h.spawner
+	sp := *all
 	sp.file.Joining = true
 	for sp.file.Size <= slices.Max(h.ranks) { // its world comes with a roster: here it must only be one of the job
 		sp.file.Size++
@@ -30,13 +48,12 @@ func (h *Host) spawn(s *wire.Spawn) {
 	}
 	sp.file.LocalSize = len(h.ranks)
 	sp.env = Setenv(sp.env, epochVariable(s.Epoch))
-	c, err := sp.start(local, s.Attempt)
-	if err != nil {
-		h.cfg.Report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
-		return
-	}
-	h.add(c)
-	h.cfg.Report(&wire.Started{Ranks: []int{c.rank}, PIDs: []int{c.pid}})
+	return sp.start(local, s.Attempt)
+}
+
+// reportUnstarted reports that a process could not be started, in a job that continues without it.
+func reportUnstarted(h *Host, rank, attempt int, err error) {
+	h.cfg.Report(&wire.Unstarted{Rank: rank, Attempt: attempt, Code: cmdline.ExitCode(err), Text: err.Error()})
 }
 
 // replace takes the place of a host that is lost.
@@ -45,9 +62,6 @@ func (h *Host) replace(lost int) {
 		return
 	}
 	h.index, h.ranks = lost, ranksOf(&h.job.File, lost)
-	if err := prepare(h); err != nil {
-		h.cfg.Report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
-	}
 }
 
 // forget releases the ranks that have ended, at the beginning of an epoch: the others have left the one before, and use

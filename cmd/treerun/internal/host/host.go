@@ -97,9 +97,9 @@ type Program struct {
 	Pipe  bool     // Stdin is the Host's, which closes it once rank 0 has it, unless it may start anew
 }
 
-// Start starts the host's ranks of a job. The report is wire.Started, then, where
-// not all could be started, wire.Result; wire.RanksExited comes in every case. After that Start may be called again, of
-// a job that restarts.
+// Start starts the host's ranks of a job. The report is wire.Started, then, where not all could be started,
+// wire.Result, or after a restart wire.Unstarted; wire.RanksExited comes in every case. After that Start may be called
+// again, of a job that restarts.
 func (h *Host) Start(j *wire.Run, p Program) { h.reaper.Do(func() { h.start(j, p) }) }
 
 // Order carries out the launcher's orders that concern ranks. One to stop that comes before the job is the end:
@@ -230,7 +230,10 @@ func (h *Host) reportStarted(err error) {
 		report.Ranks, report.PIDs = append(report.Ranks, c.rank), append(report.PIDs, c.pid)
 	}
 	h.cfg.Report(report)
-	if err != nil {
+	switch {
+	case err != nil && h.job.File.Epoch > 0:
+		reportUnstarted(h, h.ranks[len(h.children)], h.job.File.Epoch, err)
+	case err != nil:
 		h.cfg.Report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
 	}
 	h.reportEnds() // some may have ended

@@ -194,6 +194,9 @@ func (sp *spawner) execError(rank int, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		code, hint = cmdline.ExitNotFound, " (the interpreter or loader that the file names is missing)"
+		if _, gone := os.Stat(sp.host.program.Path); gone != nil {
+			hint = " (the file was there before)"
+		}
 	case errors.Is(err, unix.ENOEXEC):
 		hint = formatHint(sp.host.program.Path)
 	case errors.Is(err, unix.EACCES):

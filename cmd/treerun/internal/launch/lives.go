@@ -35,7 +35,8 @@ func (s *supervisor) onLost(r *rankState, how string) {
 	orders := s.members.Lost(r.Rank, !r.host.lost || s.renews() && s.replacement(r.host) != nil)
 	if s.job.Lives.Policy != membership.Stop {
 		s.losses.add(r, how)
-		s.printLoss(r, how, s.consequence(orders))
+		next, ends := s.consequence(r, orders)
+		s.printLoss(r, how, next, ends)
 	}
 	s.apply(orders)
 	if s.renews() {
@@ -86,9 +87,10 @@ func (s *supervisor) apply(orders []membership.Order) {
 
 // startProcess starts another process of a rank, on its host, or the first one of a rank that is added.
 func (s *supervisor) startProcess(rank int) {
+	var old *rankState
 	h, attempt := (*hostState)(nil), 0
 	if rank < len(s.ranks) {
-		old := s.ranks[rank]
+		old = s.ranks[rank]
 		if h, attempt = old.host, old.Attempt+1; h.lost {
 			h = s.replacement(h)
 		}
@@ -106,8 +108,36 @@ func (s *supervisor) startProcess(rank int) {
 	}
 	r.joining = true
 	s.ranks[rank] = r
-	s.orderTo(h, &wire.Spawn{Rank: rank, Attempt: attempt, Epoch: s.members.Epoch() + 1})
 	s.starting++
+	spawn := func() { s.orderTo(h, &wire.Spawn{Rank: rank, Attempt: attempt, Epoch: s.members.Epoch() + 1}) }
+	if old == nil || old.Unstarted == "" {
+		spawn()
+		return
+	}
+	s.after(startPause, spawn)
+}
+
+// startPause is the time from a process that could not be started to the next attempt.
+const startPause = time.Second
+
+// noteStart notes that the start of a process is over.
+func (s *supervisor) noteStart(r *rankState) {
+	if r.running {
+		return
+	}
+	r.running = true
+	s.running++
+	if r.joining {
+		s.starting--
+	}
+}
+
+// onUnstarted acts on a process that could not be started: its rank is lost.
+func (s *supervisor) onUnstarted(r *rankState, b *wire.Unstarted) {
+	r.controlClosed, r.Unstarted = true, b.Text
+	s.discard(r)
+	s.noteStart(r)
+	s.onEnded(r, wire.End{Rank: b.Rank, Attempt: b.Attempt, Code: b.Code})
 }
 
 // replacement returns the host that takes the place of one that is lost, nil if there is none.
@@ -229,7 +259,7 @@ func (s *supervisor) beginEpoch(b membership.Begin) {
 // pending returns the processes of which more is expected.
 func pending(all []*rankState) (some []*rankState) {
 	for _, r := range all {
-		if !r.ended || !r.controlClosed || !r.opened[wire.Stdout] || !r.opened[wire.Stderr] {
+		if r.running && (!r.ended || !r.controlClosed || !r.opened[wire.Stdout] || !r.opened[wire.Stderr]) {
 			some = append(some, r)
 		}
 	}
@@ -289,6 +319,11 @@ func (s *supervisor) lateFailure() {
 
 // restarts prepares another start of all ranks, once all have ended, where the membership has ordered one.
 func (s *supervisor) restarts() bool {
+	if slices.ContainsFunc(s.ranks, func(r *rankState) bool { return r.Unstarted != "" }) {
+		over := false
+		s.after(startPause, func() { over = true })
+		s.wait(func() bool { return over || !s.restarting })
+	}
 	if !s.restarting || s.cause.kind != noCause {
 		return false
 	}

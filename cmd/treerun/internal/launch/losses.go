@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -56,26 +57,41 @@ func (l *losses) settle() {
 	}
 }
 
-// consequence describes the orders that follow the loss of a rank.
-func (s *supervisor) consequence(orders []membership.Order) string {
-	next := "the other ranks continue"
+// consequence describes the orders that follow the loss of a rank, and reports whether they end the job.
+func (s *supervisor) consequence(r *rankState, orders []membership.Order) (next string, ends bool) {
+	next = "the other ranks continue"
+	if r.past {
+		next = "it is not added"
+	}
 	for _, o := range orders {
 		switch o := o.(type) {
 		case membership.End:
-			next = "the job ends: " + o.Why
+			next, ends = "the job ends: "+o.Why, true
 		case membership.RestartAll:
 			next = fmt.Sprintf("all ranks start again (restart %d of %d)", s.members.Restarts(), s.job.Lives.MaxRestarts)
 		case membership.Start:
 			next = fmt.Sprintf("it starts again (restart %d of %d)", s.members.Restarts(), s.job.Lives.MaxRestarts)
 		}
 	}
-	return next
+	return next, ends
 }
 
-// printLoss prints a line about a lost rank and what follows. The ranks of a lost host have one line together.
-func (s *supervisor) printLoss(r *rankState, how, next string) {
+// printLoss prints a line about a lost rank and what follows. The ranks of a lost host have one line together, and that
+// of one that could not be started may be the error of the job.
+func (s *supervisor) printLoss(r *rankState, how, next string, ends bool) {
 	if r.Lost {
 		s.lostNext = next
+		return
+	}
+	if text := r.Unstarted; text != "" {
+		if text += "; " + next; len(s.hosts) > 1 {
+			text = fmt.Sprintf("host %s: %s", r.host.Name, text)
+		}
+		if ends {
+			s.begin(cause{kind: byError, err: cmdline.Errorf(r.Code, "%s", text)})
+			return
+		}
+		s.notify(text, nil)
 		return
 	}
 	s.notify(fmt.Sprintf("rank %d%s was lost %s after the start: it %s; %s", r.Rank, s.onHost(r.host), seconds(r.After),

@@ -73,15 +73,19 @@ func (s *supervisor) allReached(least phase) bool {
 func (s *supervisor) onHostDone(h *hostState) {
 	h.phase = done
 	for _, r := range slices.Concat(s.ranks, s.before) {
-		if r.host != h {
-			continue
+		if r.host == h && (h.lost || !r.running) {
+			s.discard(r)
 		}
-		for i, stream := range r.streams {
-			if !r.opened[i] && (h.lost || !r.running) {
-				r.opened[i] = true
-				go stream.Discard() // which may post an error
-				s.printing--
-			}
+	}
+}
+
+// discard ends the streams of a process of which none has been opened, or none will be.
+func (s *supervisor) discard(r *rankState) {
+	for i, stream := range r.streams {
+		if !r.opened[i] {
+			r.opened[i] = true
+			go stream.Discard() // which may post an error
+			s.printing--
 		}
 	}
 }
@@ -106,6 +110,10 @@ func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 		s.onResult(h, b.Code, b.Text)
 	case *wire.Started:
 		s.onStarted(h, b)
+	case *wire.Unstarted:
+		if r := s.rankOf(h, b.Rank, b.Attempt); r != nil && !r.running && !r.ended {
+			s.onUnstarted(r, b)
+		}
 	case *wire.RanksExited:
 		if b.Port > 0 {
 			h.port = b.Port
@@ -207,11 +215,8 @@ func (s *supervisor) onStarted(h *hostState, b *wire.Started) {
 	h.phase = max(h.phase, started)
 	for i, rank := range b.Ranks {
 		if rank < len(s.ranks) && s.ranks[rank].host == h && !s.ranks[rank].running {
-			s.ranks[rank].PID, s.ranks[rank].running = b.PIDs[i], true
-			s.running++
-			if s.ranks[rank].joining {
-				s.starting--
-			}
+			s.ranks[rank].PID = b.PIDs[i]
+			s.noteStart(s.ranks[rank])
 		}
 	}
 	if s.startingAtTimeout {
@@ -338,8 +343,8 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		}
 		var ranks []int
 		for _, r := range slices.Concat(s.before, s.ranks) {
-			if r.host == h && r.running && !r.ended {
-				if s.ranks[r.Rank] == r {
+			if r.host == h && (r.running || r.joining) && !r.ended {
+				if s.noteStart(r); s.ranks[r.Rank] == r {
 					ranks = append(ranks, r.Rank)
 				}
 				r.controlClosed = true

@@ -293,6 +293,7 @@ type End struct {
 	Host           string        // it was on this one
 	Lost           bool          // its host was lost; Code is treerun's
 	Why            string        // Lost
+	Unstarted      string        // why its process could not be started; "": it could
 
 	Failure  string // of a communicator, that no call but Close has returned; "": none
 	Reported int    // how many moments at which ends were seen came before Failure
@@ -309,6 +310,9 @@ func (e End) crashed() bool { return e.Lost || e.Signal != 0 && e.Signal != sysc
 func (e End) outcome() string {
 	if e.Lost {
 		return "was lost with host " + e.Host
+	}
+	if e.Unstarted != "" {
+		return "could not be started"
 	}
 	if e.Signal != 0 {
 		return "was killed by " + job.SignalName(e.Signal)

@@ -19,7 +19,7 @@ import (
 var bodies = []Body{
 	nil, new(Join), new(Run), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
 	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(NodeHello),
-	new(Spawn), new(Last), new(Kill), new(Replace),
+	new(Spawn), new(Last), new(Kill), new(Replace), new(Unstarted),
 }
 
 // kindOf returns the kind of a Body.
@@ -177,6 +177,10 @@ func (s *Spawn) check() error {
 }
 
 func (r *Replace) check() error { return checkHost(r.Lost) }
+
+func (u *Unstarted) check() error {
+	return errors.Join(checkRank(u.Rank), checkAttempt(u.Attempt), checkCode(u.Code))
+}
 
 func (k *Kill) check() error { return errors.Join(checkRank(k.Rank), checkAttempt(k.Attempt)) }
 

@@ -134,6 +134,13 @@ type (
 	// Started names the ranks that run, once all of a Run are started, or the one of a Spawn. Their streams follow.
 	Started struct{ Ranks, PIDs []int }
 
+	// Unstarted reports a process of a Spawn, or of a Run after the first, that could not be started. The host goes on.
+	Unstarted struct {
+		Rank, Attempt int
+		Code          int // exit code for it
+		Text          string
+	}
+
 	// RankMessage is a message of a rank; without one, no more will come from that rank. As an order: it is for all
 	// ranks that have not ended.
 	RankMessage struct {

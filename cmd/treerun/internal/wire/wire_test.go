@@ -47,7 +47,8 @@ func samples() []Body {
 		&Ready{"c1", 77, 8, 4001, "b0"}, &Result{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
 		&Stream{1, Stdout, 2}, &RankMessage{1, 2, &job.Message{Kind: job.Joined, Rank: 1}}, &RankMessage{Rank: 1},
 		&Spawn{1, 2, 3}, &Last{},
-		&Kill{1, 2, true, "slow", 1}, &Replace{3}, &RankMessage{Message: &job.Message{Kind: job.Begins, Roster: &job.Roster{
+		&Kill{1, 2, true, "slow", 1}, &Replace{3},
+		&Unstarted{1, 2, 126, "no"}, &RankMessage{Message: &job.Message{Kind: job.Begins, Roster: &job.Roster{
 			Epoch: 1, Secret: bytes.Repeat([]byte{3}, job.SecretBytes), Members: []job.Member{{Origin: 2, Blob: []byte("at")}},
 		}}},
 		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, ReadJobFile: true, Hint: "a limit"}}},
@@ -98,6 +99,7 @@ func TestInvalidBodies(t *testing.T) {
 		&Result{256, ""}, &Result{1, strings.Repeat("x", maxSmall)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
 		&RankMessage{Message: new(job.Message)}, &RankMessage{Rank: -1}, &Ended{[]End{{Rank: -1}}},
 		&Ended{[]End{{Code: 300}}}, &Ended{[]End{{Attempt: -1}}}, &RanksExited{Port: 65536},
+		&Unstarted{-1, 0, 1, ""}, &Unstarted{0, -1, 1, ""}, &Unstarted{0, 0, 256, ""},
 		&Spawn{-1, 0, 0}, &Spawn{job.MaxRanks, 0, 0}, &Spawn{0, -1, 0}, &Spawn{0, 0, -1}, &Spawn{0, 0, job.MaxEpoch + 1},
 		&Stream{0, 0, -1}, &RankMessage{Attempt: -1}, &RankMessage{Message: &job.Message{Kind: job.Begins}},
 		&Lost{[]int{-1}, ""}, &Note{Text: strings.Repeat("x", maxSmall)},
