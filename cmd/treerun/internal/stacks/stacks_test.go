@@ -1,0 +1,273 @@
+package stacks
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
+)
+
+// folder has the programs that the tests build.
+var folder string
+
+func TestMain(m *testing.M) {
+	var err error
+	if folder, err = os.MkdirTemp("", "stacks"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// builds are the ways to build the program of the tests. Each is built once.
+var builds = map[string]func() (string, error){
+	"cgo":      build("cgo", "-ldflags=-w"),
+	"pure":     build("pure", ""),
+	"pie":      build("pie", "-buildmode=pie"),
+	"race":     build("race", "-race"),
+	"stripped": build("stripped", "-ldflags=-s"),
+}
+
+func build(name, flag string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		args := []string{"build", "-buildvcs=false", "-o", filepath.Join(folder, name), "./testdata/waits"}
+		if flag != "" {
+			args = slices.Insert(args, 1, flag)
+		}
+		cmd := exec.Command("go", args...)
+		if name == "pure" {
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%v: %w\n%s", cmd, err, out)
+		}
+		return filepath.Join(folder, name), nil
+	})
+}
+
+func built(t testing.TB, name string) string {
+	t.Helper()
+	file, err := builds[name]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// start starts the program of the tests, and returns its process and the stack that it has printed before it waits.
+func start(t testing.TB, file, way string) (process *os.Process, want []string) {
+	t.Helper()
+	cmd := exec.Command(file, way)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process, strings.Split(strings.TrimSuffix(line, "|\n"), "|")
+}
+
+// lines returns the frames of a goroutine that belong to the program, as the program prints them.
+func lines(g *Goroutine) (all []string) {
+	for _, f := range g.Frames {
+		if strings.HasPrefix(f.Function, "main.") && f.File != "_cgo_gotypes.go" {
+			all = append(all, fmt.Sprintf("%s %s:%d", f.Function, f.File, f.Line))
+		}
+	}
+	return all
+}
+
+// await reads the stacks of a process until they are right.
+func await(t *testing.T, process *os.Process, right func(Stacks) error) {
+	t.Helper()
+	var r Reader
+	var last error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		s, err := r.Read(process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last = right(s); last == nil {
+			return
+		}
+		last = fmt.Errorf("%w\n%v", last, s)
+	}
+	t.Fatal(last)
+}
+
+// first returns an error unless goroutine 1 has a status, the frames and a complete stack.
+func first(status string, want []string) func(Stacks) error {
+	return func(s Stacks) error {
+		i := slices.IndexFunc(s.Goroutines, func(g Goroutine) bool { return g.ID == 1 })
+		if i < 0 {
+			return errors.New("there is no goroutine 1")
+		}
+		g := &s.Goroutines[i]
+		if got := lines(g); g.Partial || !strings.Contains(status, g.Status) || !slices.Equal(got, want) {
+			return fmt.Errorf("goroutine 1 is %q at\n%q, want %q at\n%q", g.Status, got, status, want)
+		}
+		g, f := s.Where()
+		if at := want[0]; g == nil || g.ID != 1 || f == nil || !strings.HasPrefix(at, f.Function) {
+			return fmt.Errorf("the line of the process is %v, want %s", f, at)
+		}
+		return nil
+	}
+}
+
+// TestWaits: processes that wait in every way, built in every way.
+func TestWaits(t *testing.T) {
+	for name := range builds {
+		if (name == "race" || name == "pie") && !testutil.Thorough() { // they compile the standard library again
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			file := built(t, name)
+			for way, status := range map[string]string{"channel": "chan receive", "mutex": "sync.Mutex.Lock",
+				"sleep": "sleep", "pipe": "syscall", "raw": "running", "inlined": "chan receive", "panic": "chan receive",
+				"c": "syscall", "cspin": "syscall", "callback": "chan receive"} {
+				if name == "pure" && slices.Contains([]string{"c", "cspin", "callback"}, way) {
+					continue
+				}
+				t.Run(way, func(t *testing.T) {
+					process, want := start(t, file, way)
+					await(t, process, first(status, want))
+				})
+			}
+		})
+	}
+}
+
+// TestStopped: processes that are stopped while they run.
+func TestStopped(t *testing.T) {
+	for _, name := range []string{"cgo", "pure"} {
+		for _, way := range []string{"spin", "clock", "cspin"} {
+			if name == "pure" && way == "cspin" {
+				continue
+			}
+			t.Run(name+" "+way, func(t *testing.T) {
+				process, want := start(t, built(t, name), way)
+				signal(t, process, syscall.SIGSTOP)
+				await(t, process, func(s Stacks) error {
+					err := first("running syscall preempted runnable waiting", want)(s)
+					if err != nil { // it can stop in a handler of signals, of which Go's scheduler sends many
+						signal(t, process, syscall.SIGCONT)
+						signal(t, process, syscall.SIGSTOP)
+					}
+					return err
+				})
+			})
+		}
+	}
+}
+
+func signal(t *testing.T, process *os.Process, s syscall.Signal) {
+	t.Helper()
+	if err := process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRuns: a goroutine that runs on a CPU has no frames.
+func TestRuns(t *testing.T) {
+	process, _ := start(t, built(t, "pure"), "spin")
+	await(t, process, func(s Stacks) error {
+		g, f := s.Where()
+		if g == nil || g.ID != 1 || !g.OnCPU || g.Thread == 0 || g.Note == "" || len(g.Frames) != 0 || f != nil {
+			return fmt.Errorf("%+v at %v, want a goroutine 1 that runs on a CPU", g, f)
+		}
+		return nil
+	})
+}
+
+// TestOther: without a call of treerun, the line of a process is that of its first goroutine, and the text has all.
+func TestOther(t *testing.T) {
+	process, want := start(t, built(t, "pure"), "other")
+	await(t, process, func(s Stacks) error {
+		g, f := s.Where()
+		if g == nil || g.ID != 1 || f == nil || f.Function != "main.other" {
+			return fmt.Errorf("the line of the process is %v", f)
+		}
+		name, line, _ := strings.Cut(want[0], " ")
+		if part := "[chan receive]:\n" + name + "(...)\n\t" + line + "\n"; !strings.Contains(s.String(), part) ||
+			strings.Contains(s.String(), "runtime.") {
+			return fmt.Errorf("the text lacks %q, or has more than Go prints", part)
+		}
+		return nil
+	})
+}
+
+// TestBusy reads a process whose goroutines change all the time: each stack is that of one moment.
+func TestBusy(t *testing.T) {
+	process, _ := start(t, built(t, "pure"), "busy")
+	var r Reader
+	seen, changed := 0, 0
+	for range testutil.Count(300, 30000) {
+		s, err := r.Read(process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range s.Goroutines {
+			switch {
+			case !strings.HasPrefix(g.Start, "main.busy.gowrap"):
+			case g.OnCPU:
+				changed++
+			case len(g.Frames) == 1 && g.Frames[0].Function == "runtime.goexit": // it has not begun
+			case g.Partial || len(lines(&g)) != 21:
+				t.Fatalf("%v", g)
+			default:
+				seen++
+			}
+		}
+	}
+	t.Logf("%d stacks, and %d goroutines that ran", seen, changed)
+	if seen == 0 {
+		t.Error("no stack was read")
+	}
+}
+
+// BenchmarkRead reads processes of one program, each in its turn, and its file once.
+func BenchmarkRead(b *testing.B) {
+	var all []*os.Process
+	for range 16 {
+		process, _ := start(b, built(b, "cgo"), "channel")
+		all = append(all, process)
+	}
+	var r Reader
+	for i := 0; b.Loop(); i++ {
+		if _, err := r.Read(all[i%len(all)].Pid); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkFirst reads a process whose file is not known yet.
+func BenchmarkFirst(b *testing.B) {
+	process, _ := start(b, built(b, "cgo"), "channel")
+	for b.Loop() {
+		var r Reader
+		if _, err := r.Read(process.Pid); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package stacks
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+const treerun = "github.com/treerun/treerun"
+
+// Where returns the goroutine that shows what a rank does, and the line of the user's code in it. It is a goroutine in
+// a call of package collective or rank, or else the first one. The goroutine is nil if there is none. The frame is nil
+// if the goroutine has none of the user's, as when it runs on a CPU.
+func (s Stacks) Where() (*Goroutine, *Frame) {
+	var first *Goroutine
+	var line *Frame
+	for i := range s.Goroutines {
+		g := &s.Goroutines[i]
+		at := slices.IndexFunc(g.Frames, s.user)
+		in := at > 0 && slices.ContainsFunc(g.Frames[:at], Frame.call)
+		if g.ID != 1 && !in {
+			continue
+		}
+		first, line = g, nil
+		if at >= 0 {
+			line = &g.Frames[at]
+		}
+		if in {
+			break
+		}
+	}
+	return first, line
+}
+
+// String returns a line for users: "main.load at data.go:81".
+func (f Frame) String() string {
+	return fmt.Sprintf("%s at %s:%d", f.Function[strings.LastIndexByte(f.Function, '/')+1:], path.Base(f.File), f.Line)
+}
+
+// pkg returns the path of the package of a function.
+func (f Frame) pkg() string {
+	slash := strings.LastIndexByte(f.Function, '/') + 1
+	name, _, _ := strings.Cut(f.Function[slash:], ".")
+	return f.Function[:slash] + strings.ReplaceAll(name, "%2e", ".")
+}
+
+// call reports whether a frame is in package collective or rank, or below them.
+func (f Frame) call() bool {
+	return below(f.pkg(), treerun+"/collective") || below(f.pkg(), treerun+"/rank")
+}
+
+// user reports whether a frame belongs neither to the standard library nor to treerun's library. Commands, examples and
+// tests of treerun are the user's.
+func (s Stacks) user(f Frame) bool {
+	pkg := f.pkg()
+	if below(pkg, treerun) {
+		return below(pkg, treerun+"/examples") || below(pkg, treerun+"/scripts") || below(pkg, treerun+"/cmd") ||
+			strings.HasSuffix(f.File, "_test.go")
+	}
+	if f.File == "_cgo_gotypes.go" { // a call of C
+		return false
+	}
+	first, _, _ := strings.Cut(pkg, "/")
+	return pkg == "main" || strings.Contains(first, ".") || pkg == "command-line-arguments" ||
+		slices.ContainsFunc(s.modules, func(m string) bool { return below(pkg, m) })
+}
+
+func below(pkg, folder string) bool {
+	return pkg == folder || strings.HasPrefix(pkg, folder+"/")
+}
