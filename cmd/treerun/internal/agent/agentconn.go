@@ -30,8 +30,9 @@ const (
 // agentConn is the connection to one agent and to those below it.
 type agentConn struct {
 	tree  *Tree
-	name  string       // of the host
-	hosts []wire.Below // the agent's own first
+	name  string             // of the host
+	hosts []wire.Below       // the agent's own first
+	raw   io.ReadWriteCloser // to an agent that runs; nil: it is started, or Config.Open has it
 
 	pid        int           // of the process that we have started for it
 	stderr     output.Tail   // the last lines of its stderr
@@ -78,10 +79,14 @@ func (c *agentConn) run() {
 
 // start starts the process.
 func (c *agentConn) start() (io.ReadWriteCloser, error) {
-	if open := c.tree.cfg.Open; open != nil {
+	raw := c.raw
+	if open := c.tree.cfg.Open; open != nil && raw == nil {
+		raw = open(c.hosts[0].Index)
+	}
+	if raw != nil {
 		close(c.exited) // there is no process
 		close(c.stderrDone)
-		return open(c.hosts[0].Index), nil
+		return raw, nil
 	}
 	args, err := c.tree.command(c.hosts[0].Target)
 	if err != nil {
@@ -205,7 +210,7 @@ func (c *agentConn) onStream(f *wire.Frame, s net.Conn) {
 }
 
 // routes reports whether a host is behind this connection.
-func (c *agentConn) routes(host int) bool { return c.tree.route[host] == c }
+func (c *agentConn) routes(host int) bool { return c.tree.routeOf(host) == c }
 
 // watch gives up the agent when it is silent.
 func (c *agentConn) watch() {

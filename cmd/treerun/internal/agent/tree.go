@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
@@ -31,7 +33,8 @@ type Config struct {
 // methods may be called concurrently.
 type Tree struct {
 	cfg   Config
-	conns []*agentConn
+	mu    sync.Mutex
+	conns []*agentConn       // replaced, never changed
 	route map[int]*agentConn // by index of the host
 }
 
@@ -53,6 +56,37 @@ func New(cfg Config) *Tree {
 	return t
 }
 
+// Add starts an agent on one more host; or on one that Add was called for, and that is lost. raw, unless it is nil, is
+// the connection to an agent that runs there.
+func (t *Tree) Add(h wire.Below, raw io.ReadWriteCloser) {
+	c := newAgentConn(t, []wire.Below{h})
+	c.raw = raw
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.route[h.Index]
+	t.conns = append(slices.DeleteFunc(slices.Clone(t.conns), func(c *agentConn) bool { return c == before }), c)
+	t.route[h.Index] = c
+	go func() {
+		if before != nil {
+			before.cancel(nil)
+			before.kill()
+		}
+		c.run()
+	}()
+}
+
+func (t *Tree) all() []*agentConn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.conns
+}
+
+func (t *Tree) routeOf(host int) *agentConn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.route[host]
+}
+
 // split divides hosts among at most fan agents, neighbors together; the agent of the
 // first host of each part is started from here.
 func split(hosts []wire.Below, fan int) [][]wire.Below {
@@ -66,7 +100,7 @@ func split(hosts []wire.Below, fan int) [][]wire.Below {
 
 // Send sends a frame to its host, or to all. It does not wait.
 func (t *Tree) Send(f *wire.Frame) {
-	for _, c := range t.conns {
+	for _, c := range t.all() {
 		if f.Host == wire.All || c.routes(f.Host) {
 			c.conn.Send(f)
 		}
@@ -75,7 +109,7 @@ func (t *Tree) Send(f *wire.Frame) {
 
 // Stream opens a stream to the host of f, once the hello of its agent has arrived.
 func (t *Tree) Stream(f *wire.Frame) (net.Conn, error) {
-	c := t.route[f.Host]
+	c := t.routeOf(f.Host)
 	if c == nil {
 		return nil, fmt.Errorf("no agent for host %d", f.Host)
 	}
@@ -91,10 +125,13 @@ func (c *agentConn) open(f *wire.Frame) (net.Conn, error) {
 	}
 }
 
-// Push sends a file to all agents, as a stream. It does not wait; an agent that does not
+// Push sends a file to the host of f, or to all, as a stream. It does not wait; an agent that does not
 // get all of it reports an error.
 func (t *Tree) Push(f *wire.Frame, path string) {
-	for _, c := range t.conns {
+	for _, c := range t.all() {
+		if f.Host != wire.All && !c.routes(f.Host) {
+			continue
+		}
 		go func() {
 			s, err := c.open(f)
 			if err != nil {
@@ -119,7 +156,7 @@ func (t *Tree) Push(f *wire.Frame, path string) {
 func (t *Tree) Close(grace time.Duration) {
 	late, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	for _, c := range t.conns {
+	for _, c := range t.all() {
 		if t.cfg.Open != nil {
 			select {
 			case <-c.ended:
@@ -128,7 +165,7 @@ func (t *Tree) Close(grace time.Duration) {
 		}
 		c.cancel(nil)
 	}
-	for _, c := range t.conns {
+	for _, c := range t.all() {
 		select {
 		case <-c.exited:
 			continue

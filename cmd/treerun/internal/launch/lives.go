@@ -28,11 +28,12 @@ func (s *supervisor) onLost(r *rankState, how string) {
 		return
 	}
 	r.counted = true
-	r.past = r.joining && r.Attempt == 0 // it was added, and no epoch needs it
+	r.past = r.joining && r.added // no epoch needs it
 	if s.renews() && r.Closed {
 		return // the others do not need it; lateFailure counts it
 	}
-	orders := s.members.Lost(r.Rank, !r.host.lost || s.renews() && s.replacement(r.host) != nil)
+	again := !r.host.lost || s.job.Lives.Policy != membership.Shrink && s.replacement(r.host) != nil
+	orders := s.members.Lost(r.Rank, again)
 	if s.job.Lives.Policy != membership.Stop {
 		s.losses.add(r, how)
 		next, ends := s.consequence(r, orders)
@@ -68,7 +69,7 @@ func (s *supervisor) apply(orders []membership.Order) {
 			s.restarting = true
 			s.terminate()
 		case membership.Start:
-			s.startProcess(o.Rank)
+			s.startProcess(o)
 		case membership.Leave:
 			r := s.ranks[o.Rank]
 			r.past = true
@@ -86,9 +87,9 @@ func (s *supervisor) apply(orders []membership.Order) {
 }
 
 // startProcess starts another process of a rank, on its host, or the first one of a rank that is added.
-func (s *supervisor) startProcess(rank int) {
+func (s *supervisor) startProcess(o membership.Start) {
 	var old *rankState
-	h, attempt := (*hostState)(nil), 0
+	h, rank, attempt := (*hostState)(nil), o.Rank, 0
 	if rank < len(s.ranks) {
 		old = s.ranks[rank]
 		if h, attempt = old.host, old.Attempt+1; h.lost {
@@ -106,7 +107,7 @@ func (s *supervisor) startProcess(rank int) {
 		s.abandon(err)
 		return
 	}
-	r.joining = true
+	r.joining, r.added = true, o.Added
 	s.ranks[rank] = r
 	s.starting++
 	spawn := func() { s.orderTo(h, &wire.Spawn{Rank: rank, Attempt: attempt, Epoch: s.members.Epoch() + 1}) }
@@ -185,6 +186,14 @@ func (s *supervisor) resize(n int) control.Answer {
 	if err != nil {
 		return control.Answer{Error: err.Error()}
 	}
+	s.apply(orders)
+	text := cmp.Or(describe(orders), fmt.Sprintf("the job has %s", numbers.Count(n, "rank")))
+	s.job.Screen.Err.Printf("treerun: resize to %s: %s", numbers.Count(n, "rank"), text)
+	return control.Answer{Text: text}
+}
+
+// describe describes the ranks that orders add or remove.
+func describe(orders []membership.Order) (text string) {
 	var added, leaving []int
 	for _, o := range orders {
 		switch o := o.(type) {
@@ -194,8 +203,6 @@ func (s *supervisor) resize(n int) control.Answer {
 			leaving = append(leaving, o.Rank)
 		}
 	}
-	s.apply(orders)
-	text := fmt.Sprintf("the job has %s", numbers.Count(n, "rank"))
 	if len(added) > 0 {
 		text = fmt.Sprintf("starting %s (%s), to be taken in when the program leaves its epoch",
 			numbers.Count(len(added), "rank"), topo.RankList(added))
@@ -203,8 +210,7 @@ func (s *supervisor) resize(n int) control.Answer {
 	if len(leaving) > 0 {
 		text = fmt.Sprintf("stopping %s (%s)", numbers.Count(len(leaving), "rank"), topo.RankList(leaving))
 	}
-	s.job.Screen.Err.Printf("treerun: resize to %s: %s", numbers.Count(n, "rank"), text)
-	return control.Answer{Text: text}
+	return text
 }
 
 // listen opens the socket for the user's commands.

@@ -22,6 +22,7 @@ type rankState struct {
 	epoch     int    // the latest that it is a member of
 	renewable bool   // it takes part in epochs
 	joining   bool   // it is a member of none yet
+	added     bool   // no epoch waits for it
 	counted   bool   // it has failed, and the membership knows that
 	past      bool   // it was lost in an epoch that other ranks have outlived
 	streams   [wire.Streams]*output.Stream
@@ -52,6 +53,10 @@ type hostState struct {
 	spare *hostState  // that has taken the place of this one, nil if there is none
 	phase phase
 	lost  bool
+
+	of     *hostState // the lost host that this one is, once it has come back
+	away   bool       // it has not yet
+	trying bool       // an agent is being started there
 }
 
 // phase is the progress of a host. It may skip some phases.
@@ -94,6 +99,10 @@ func (s *supervisor) discard(r *rankState) {
 func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 	if src != nil {
 		s.onStream(h, body, src)
+		return
+	}
+	if h.away {
+		s.receiveAway(h, body)
 		return
 	}
 	if l, ok := body.(*wire.Lost); ok {
@@ -212,12 +221,16 @@ func (s *supervisor) onReady(h *hostState, b *wire.Ready) {
 }
 
 func (s *supervisor) onStarted(h *hostState, b *wire.Started) {
+	back := h.of != nil && h.phase < started
 	h.phase = max(h.phase, started)
 	for i, rank := range b.Ranks {
 		if rank < len(s.ranks) && s.ranks[rank].host == h && !s.ranks[rank].running {
 			s.ranks[rank].PID = b.PIDs[i]
 			s.noteStart(s.ranks[rank])
 		}
+	}
+	if back {
+		s.onBack(h)
 	}
 	if s.startingAtTimeout {
 		s.runningAtTimeout = s.stragglers() // now that the running ranks are known
@@ -334,7 +347,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		h.lost = true
 		s.job.Trace("host %s is lost: %s", h.Name, l.Text)
 		// No rank runs yet.
-		if h.phase < started || h.phase < done && s.running == 0 && s.cause.kind == noCause {
+		if h.of == nil && (h.phase < started || h.phase < done && s.running == 0 && s.cause.kind == noCause) {
 			text := l.Text
 			if h.phase == ready {
 				text = fmt.Sprintf("host %s was lost while it started its ranks: %s", h.Name, text)
@@ -355,5 +368,6 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		}
 		s.printLostHost(h, l.Text, ranks)
 		s.onHostDone(h)
+		s.expect(h)
 	}
 }

@@ -111,6 +111,7 @@ func (s *supervisor) startAll() {
 		return
 	}
 	s.sendTo(wire.All, j)
+	s.run = j
 	if j.HasStdin && s.attempt == 0 {
 		go s.sendInput()
 	}
@@ -155,7 +156,7 @@ func (s *supervisor) startAgents() error {
 		Emit: func(f *wire.Frame, stream net.Conn) { s.post(func() { s.receive(s.hosts[f.Host], f.Body, stream) }) },
 	})
 	if err == nil && r.PushProgram && len(join.Below) > 0 {
-		err = s.push()
+		err = s.push(wire.All)
 	}
 	return err
 }
@@ -245,12 +246,12 @@ func (s *supervisor) sendInput() {
 	}
 }
 
-// push sends the program to all other hosts.
-func (s *supervisor) push() error {
+// push sends the program to another host, or to all others.
+func (s *supervisor) push(host int) error {
 	sum, err := wire.Checksum(s.job.Path)
 	if err != nil {
 		return fmt.Errorf("send the program: %w", err)
 	}
-	s.tree.Push(&wire.Frame{Host: wire.All, Body: &wire.Push{Sum: sum}}, s.job.Path)
+	s.tree.Push(&wire.Frame{Host: host, Body: &wire.Push{Sum: sum}}, s.job.Path)
 	return nil
 }

@@ -45,6 +45,7 @@ type supervisor struct {
 	program host.Program // of local
 	jobID   string
 	tree    *agent.Tree
+	run     *wire.Run // the latest
 	start   time.Time
 	hosts   []*hostState
 	ranks   []*rankState // by rank: its latest process

@@ -14,6 +14,7 @@ const (
 	working doing = iota // in an epoch
 	begins               // it has been started, and has not renewed
 	waits                // it has renewed
+	joins                // it has been started, and no epoch waits for it
 	stuck                // it has given up its wait
 	closed
 	dead
@@ -26,6 +27,7 @@ type scene struct {
 	ended   bool        // the epoch is over for its ranks
 	members map[int]int // of the latest epoch: rank to process
 	starts  int
+	back    bool // a host has come back, which happens once
 	over    bool // the job has ended
 	path    []string
 }
@@ -53,7 +55,7 @@ func (s *scene) clone() *scene {
 func (s *scene) key() string {
 	m := s.m
 	m.epoch = 0
-	text := fmt.Sprintf("%+v %v %v", m, s.ended, s.over)
+	text := fmt.Sprintf("%+v %v %v %v", m, s.ended, s.over, s.back)
 	for r, p := range s.ranks {
 		old, was := s.members[r]
 		text += fmt.Sprint(" ", p.doing, was, old == p.number)
@@ -73,8 +75,11 @@ type step struct {
 // steps returns the events that are possible.
 func (s *scene) steps() (list []step) {
 	for r, p := range s.ranks {
-		if p.doing == working || p.doing == begins {
+		if p.doing == working || p.doing == begins || p.doing == joins {
 			list = append(list, step{"renews", r})
+		}
+		if p.doing == dead && len(s.ranks) < 4 && !s.back && s.m.Missing() {
+			list = append(list, step{"has its host back", r})
 		}
 		if p.doing == working {
 			list = append(list, step{"closes", r})
@@ -96,14 +101,23 @@ func (s *scene) steps() (list []step) {
 func (s *scene) take(e step) error {
 	s.path = append(s.path, fmt.Sprintf("rank %d %s", e.rank, e.name))
 	p, before := &s.ranks[e.rank], s.ended
+	applies := p.doing == joins || p.doing == waits && !before // no epoch has it or waits for it
 	var orders []Order
 	switch e.name {
+	case "has its host back":
+		s.back = true
+		orders = s.m.HostBack([]int{e.rank})
+		if !slices.Equal(orders, []Order{Start{e.rank, true}}) {
+			return fmt.Errorf("orders %v, want a start", orders)
+		}
 	case "renews":
-		p.doing, s.ended = waits, true
+		p.doing, s.ended = waits, before || !applies
 		orders = s.m.Renewed(e.rank)
 	case "withdraws":
-		p.doing, s.ended = stuck, true
-		s.m.Withdrew(e.rank)
+		if p.doing, s.ended = stuck, before || !applies; applies {
+			p.doing = closed
+		}
+		orders = s.m.Withdrew(e.rank)
 	case "closes":
 		p.doing = closed
 		orders = s.m.Closed(e.rank)
@@ -115,14 +129,14 @@ func (s *scene) take(e step) error {
 			}
 			return nil
 		}
-		p.doing, s.ended = dead, true
+		p.doing, s.ended = dead, before || !applies
 		orders = s.m.Lost(e.rank, e.name == "is lost")
 	}
 	revoked := len(orders) > 0 && orders[0] == Order(Revoke{s.m.Epoch(), e.rank})
 	if _, begun := last(orders).(Begin); begun && e.name == "renews" && !before {
 		revoked = orders[0] == Order(Revoke{s.m.Epoch() - 1, e.rank})
 	}
-	if want := e.name == "renews" && !before; revoked != want {
+	if want := e.name == "renews" && !before && !applies; revoked != want {
 		return fmt.Errorf("orders %v, want a revoke: %v", orders, want)
 	}
 	for _, o := range orders {
@@ -144,7 +158,18 @@ func last(orders []Order) Order {
 func (s *scene) obey(o Order, after step) error {
 	switch o := o.(type) {
 	case Revoke:
+	case Notify:
+		if s.ended || slices.ContainsFunc(s.ranks, func(p process) bool { return p.doing == joins }) {
+			return fmt.Errorf("not all wait, or the epoch is over: %v", s.ended)
+		}
+	case Leave:
+		s.ranks[o.Rank].doing = closed
 	case Start:
+		if o.Added {
+			s.ranks[o.Rank].doing = joins
+			s.ranks[o.Rank].number++
+			return nil
+		}
 		if s.starts++; after.name != "is lost" || o.Rank != after.rank || s.m.cfg.Policy != Respawn {
 			return fmt.Errorf("rank %d does not have to start", o.Rank)
 		}
@@ -244,7 +269,7 @@ func (s *scene) finish() error {
 		}
 	}
 	for r, p := range s.ranks {
-		if !s.over && s.ended && (p.doing == working || p.doing == begins) {
+		if !s.over && s.ended && (p.doing == working || p.doing == begins || p.doing == joins) {
 			if err := s.take(step{"renews", r}); err != nil {
 				return err
 			}
@@ -257,7 +282,7 @@ func (s *scene) finish() error {
 }
 
 // TestEveryOrder takes three ranks, or four, through every order of events: in all states ranks renew, close, give up,
-// and are lost, with or without their host.
+// and are lost, with or without their host, which may, for three, come back once.
 func TestEveryOrder(t *testing.T) {
 	for _, cfg := range []Config{
 		{Policy: Shrink, Size: 3, MinSize: 1}, {Policy: Shrink, Size: 3, MinSize: 2}, {Policy: Shrink, Size: 4, MinSize: 2},

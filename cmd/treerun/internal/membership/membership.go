@@ -36,8 +36,11 @@ type Order interface{ fmt.Stringer }
 
 // The orders. Ranks are numbered by origin: a rank that starts again keeps the number of the lost one.
 type (
-	// Start requests a new process for a rank. It begins with Renew.
-	Start struct{ Rank int }
+	// Start requests a new process for a rank. It begins with Renew. Added means that no epoch waits for it.
+	Start struct {
+		Rank  int
+		Added bool
+	}
 	// Revoke ends an epoch for its other ranks, because a rank has renewed.
 	Revoke struct{ Epoch, Rank int }
 	// Notify reports to the ranks of an epoch that others wait for its end.
@@ -111,6 +114,7 @@ type rank struct {
 // Machine is the membership of one job. Its methods may not be called concurrently.
 type Machine struct {
 	cfg      Config
+	wanted   int // number of ranks
 	ranks    []rank
 	epoch    int  // the latest
 	over     bool // it has ended: the next one is being formed
@@ -120,7 +124,7 @@ type Machine struct {
 
 // New returns the membership of a job whose ranks start.
 func New(cfg Config) *Machine {
-	m := &Machine{cfg: cfg, ranks: make([]rank, cfg.Size)}
+	m := &Machine{cfg: cfg, wanted: cfg.Size, ranks: make([]rank, cfg.Size)}
 	for i := range m.ranks {
 		m.ranks[i].before = true
 	}
@@ -213,11 +217,13 @@ func (m *Machine) Resize(n int) (orders []Order, err error) {
 	case n < m.cfg.MinSize:
 		return nil, fmt.Errorf("%d ranks are less than --min-np %d", n, m.cfg.MinSize)
 	case n >= now:
+		m.wanted = n
 		for range n - now {
 			m.ranks = append(m.ranks, rank{state: added})
-			orders = append(orders, Start{len(m.ranks) - 1})
+			orders = append(orders, Start{len(m.ranks) - 1, true})
 		}
 	default:
+		m.wanted = n
 		for r := len(m.ranks) - 1; r >= 0 && m.living() > n; r-- {
 			if k := &m.ranks[r]; k.state < left {
 				k.state = left
@@ -227,6 +233,24 @@ func (m *Machine) Resize(n int) (orders []Order, err error) {
 		orders = append(orders, m.form()...)
 	}
 	return orders, nil
+}
+
+// Missing reports whether the job has fewer ranks than at the start, or than the latest Resize has asked for.
+func (m *Machine) Missing() bool {
+	lives := m.cfg.Policy == Respawn || m.cfg.Policy == Shrink
+	n := m.living()
+	return lives && !m.stopping && m.TakesPart() && 0 < n && n < m.wanted
+}
+
+// HostBack notes that the host of these ranks is there again: those that are missing start, and wait to be taken in.
+func (m *Machine) HostBack(ranks []int) (orders []Order) {
+	for _, r := range ranks {
+		if m.ranks[r].state == lost && m.Missing() {
+			m.ranks[r].state = added
+			orders = append(orders, Start{r, true})
+		}
+	}
+	return orders
 }
 
 // Lost notes that a rank has failed. again means that its process can be started again. The failure of one that has
@@ -239,7 +263,7 @@ func (m *Machine) Lost(r int, again bool) []Order {
 	}
 	if m.applies(r) {
 		k.state = lost
-		return m.notify()
+		return append(m.notify(), m.form()...)
 	}
 	declined := m.declined()
 	k.state, k.renewable, k.declined, k.fell = lost, false, false, true
@@ -261,7 +285,7 @@ func (m *Machine) Lost(r int, again bool) []Order {
 	if declined >= 0 {
 		return m.end(fmt.Sprintf(noWorlds, declined))
 	}
-	done := slices.ContainsFunc(m.ranks, func(k rank) bool { return k.state == left })
+	done := m.has(left)
 	if done && m.living() == 0 {
 		return nil // a process of its own would have no others, and no state
 	}
@@ -278,7 +302,7 @@ func (m *Machine) Lost(r int, again bool) []Order {
 	var orders []Order
 	if again {
 		m.restarts++
-		orders = append(orders, Start{r})
+		orders = append(orders, Start{Rank: r})
 	}
 	return append(orders, m.form()...)
 }
@@ -311,6 +335,11 @@ func (m *Machine) Expired() []Order {
 		}
 	}
 	return nil
+}
+
+// has reports whether a rank has a state.
+func (m *Machine) has(s state) bool {
+	return slices.ContainsFunc(m.ranks, func(k rank) bool { return k.state == s })
 }
 
 const noWorlds = "rank %d does not use rank.Worlds"
@@ -368,10 +397,12 @@ func (m *Machine) form() []Order {
 			b.Ranks = append(b.Ranks, r)
 		}
 	}
-	if len(b.Ranks) == 0 {
-		return nil // all have left
-	}
-	if len(b.Ranks) < m.cfg.MinSize {
+	switch n, done := len(b.Ranks), m.has(left); {
+	case n == 0 && done:
+		return m.dismiss()
+	case n < max(m.cfg.MinSize, 1) && m.has(added):
+		return nil // they are needed
+	case n < max(m.cfg.MinSize, 1):
 		return m.end(fmt.Sprintf("%d of %d ranks are left, --min-np is %d", len(b.Ranks), m.cfg.Size, m.cfg.MinSize))
 	}
 	for r := range m.ranks {

@@ -26,6 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "write the orders into testdata; commi
 //	the time is over               in which ranks report that they take part
 //	all ranks run again            after a restart
 //	ranks N wanted                 a resize
+//	rank R is back                 its host
 //	awaited                        shows the epoch, and the ranks that it waits for
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -113,6 +114,8 @@ func event(t *testing.T, m *Machine, line string) (text string) {
 		orders = m.Closed(r)
 	case "is lost", "is lost with its host":
 		orders = m.Lost(r, what == "is lost")
+	case "is back":
+		orders = m.HostBack([]int{r})
 	case "wanted":
 		var err error
 		if orders, err = m.Resize(r); err != nil {

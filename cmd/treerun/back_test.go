@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/treerun/treerun/rank"
+)
+
+// returner is a rank that kills the agent of its host in epoch 0, on host b. It leaves its epoch when ranks wait, and
+// ends in an epoch of all, after the first.
+func returner() {
+	epochs := 0
+	for w, err := range rank.Worlds(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(3)
+		}
+		epochs++
+		fmt.Printf("epoch %d: rank %d of %d on host %s, lost %v, joined %v, its epoch number %d\n", w.Epoch(), w.Origin(),
+			w.Size(), w.Host(), w.Lost(), w.Joined(), epochs)
+		if w.Epoch() > 0 && w.Size() == 3 {
+			if _, err := w.AllGather(context.Background(), nil); err != nil { // the others have the epoch, too
+				fmt.Println(err)
+				os.Exit(5)
+			}
+			if err := w.Close(); err != nil {
+				os.Exit(4)
+			}
+			return
+		}
+		if w.Epoch() == 0 && w.Host() == "b" && w.LocalRank() == 0 {
+			_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
+		}
+		select {
+		case <-w.Changed():
+		case <-w.Context().Done():
+		}
+	}
+}
+
+// A host that was lost is tried again. Its ranks start there, and the others, which go on without them, pause for one
+// agreement.
+func TestHostBack(t *testing.T) {
+	launcher, _ := chaosBinaries(t)
+	for _, flags := range []string{"--on-failure shrink", "--on-failure respawn --max-restarts 0 --push"} {
+		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"--launch-agent", hostAgent}, strings.Fields("-H a:1,b:2 --tag-output=false "+flags)...)
+			l := startTreerun(t, func(c *exec.Cmd) { c.Path = launcher }, append(args, install(t, t.TempDir(), "returner"))...)
+			l.checkEnd(0)
+			out := strings.Join(l.output, "\n")
+			for _, want := range []string{"epoch 1: rank 0 of 1 on host a, lost [1 2], joined [], its epoch number 2",
+				"epoch 2: rank 0 of 3 on host a, lost [], joined [1 2], its epoch number 3",
+				"epoch 2: rank 2 of 3 on host b, lost [], joined [1 2], its epoch number 1"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is missing in\n%s", want, out)
+				}
+			}
+			for _, want := range []string{"with 2 ranks (1,2): ", "; the other ranks continue\n",
+				"treerun: host b is back: starting 2 ranks (1,2), to be taken in when the program leaves its epoch\n",
+				"ended well with 3 (0-2)"} {
+				if !strings.Contains(l.stderr.String(), want) {
+					t.Errorf("%q is missing in\n%s", want, &l.stderr)
+				}
+			}
+		})
+	}
+}
