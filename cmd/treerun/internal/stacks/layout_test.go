@@ -10,10 +10,19 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
-// TestLayout compares the offsets with the debugging information of a program that this version of Go has built.
+// TestLayout compares the offsets with the debugging information of programs that this version of Go has built.
 func TestLayout(t *testing.T) {
+	t.Run("this machine", func(t *testing.T) { testLayout(t, "pure") })
+	if testutil.Thorough() {
+		t.Run("arm64", func(t *testing.T) { testLayout(t, "arm64") })
+	}
+}
+
+func testLayout(t *testing.T, build string) {
 	layout, ok := layouts[version.Lang(runtime.Version())]
 	if !ok {
 		t.Fatalf("layouts has no entry for %s", runtime.Version())
@@ -27,7 +36,7 @@ func TestLayout(t *testing.T) {
 		"runtime.stack":      {"lo": 0, "hi": gStackHi},
 		"runtime.moduledata": {"text": moduleText, "gofunc": int64(layout.gofunc)},
 	}
-	object, err := elf.Open(built(t, "pure"))
+	object, err := elf.Open(built(t, build))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 // offsets below with the debugging information of a program.
 type layout struct{ gofunc int }
 
+var minor = regexp.MustCompile(`^go1\.\d+`)
+
 var layouts = map[string]layout{"go1.26": {320}, "go1.27": {344}}
 
 // Offsets in structures of the runtime, the same in all versions of layouts, on amd64 and arm64.
@@ -27,14 +29,15 @@ const (
 	gStatus, gID, gWaitReason  = 144, 152, 176
 	gSequence                  = 191 // trackingSeq, which counts the times that the goroutine has stopped to run
 	gStartPC, gSize            = 304, 312
-	mG0, mProcID               = 0, 64
+	mProcID                    = 64
 	mVDSOSP, mVDSOPC, mSize    = 896, 904, 912
 	moduleText, moduleDataSize = 176, 352
 )
 
 const (
 	maxSection   = 1 << 30
-	maxVariables = 1 << 20 // bytes of variables that are searched
+	maxVariables = 1 << 20 // bytes of variables that are searched, and the slices among them
+	maxSlices    = 1 << 12
 )
 
 // identity is the same for all processes of one program.
@@ -84,10 +87,12 @@ func openProgram(name string) (*program, error) {
 	}
 	p := &program{info: info, linkRegister: object.Machine == elf.EM_AARCH64, relocated: object.Type == elf.ET_DYN,
 		entry: object.Entry, known: map[place][]Frame{}}
-	version := regexp.MustCompile(`^go1\.\d+`).FindString(info.GoVersion)
 	var ok bool
-	if p.layout, ok = layouts[version]; !ok || tab == nil || module == nil || bss == nil {
+	if p.layout, ok = layouts[minor.FindString(info.GoVersion)]; !ok {
 		return nil, fmt.Errorf("its version of Go is %s, and treerun knows the stacks of Go 1.26 and 1.27", info.GoVersion)
+	}
+	if tab == nil || module == nil || bss == nil {
+		return nil, errors.New("its program lacks the sections .gopclntab and .go.module: has a tool changed it?")
 	}
 	if object.Machine != elf.EM_X86_64 && object.Machine != elf.EM_AARCH64 || tab.Size > maxSection {
 		return nil, fmt.Errorf("its program is for %v, and treerun knows the stacks of amd64 and arm64", object.Machine)
@@ -131,7 +136,7 @@ func (p *process) findGoroutines() (uint64, error) {
 	}
 	var at []uint64
 	var arrays, gs []span
-	for i := 0; i+24 <= len(variables); i += 8 {
+	for i := 0; i+24 <= len(variables) && len(at) < maxSlices; i += 8 {
 		array, n := binary.LittleEndian.Uint64(variables[i:]), binary.LittleEndian.Uint64(variables[i+8:])
 		if array != 0 && array%8 == 0 && 0 < n && n <= binary.LittleEndian.Uint64(variables[i+16:]) && n < 1<<32 {
 			at = append(at, p.bss.Addr+uint64(i))

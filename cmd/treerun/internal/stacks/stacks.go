@@ -1,9 +1,13 @@
 // Package stacks reads the stacks of the goroutines of another process, which may be stopped, blocked or parked. That
-// process does not notice: the package reads its memory and /proc. A goroutine that runs on a CPU has no registers
-// that could be read so, and no frames here.
+// process does not notice: the package reads its memory and /proc. On arm64, which has the same layout, it has not been
+// tested.
 //
-// It needs the rights that a debugger needs: those of the user, and of an ancestor where Yama demands it. So it runs in
-// the process that has started the other.
+// A goroutine that runs on a CPU has no registers that could be read so, and no frames here. The process itself can
+// print its stack: a rank has a connection to the launcher. ptrace is not an alternative. No helper process may use it
+// where Yama demands an ancestor, and in the launcher itself the waits for the ends of ranks would see its stops.
+//
+// Reading needs the same rights: the user's, and those of an ancestor where Yama demands it. So it is for the process
+// that has started the other.
 package stacks
 
 import (
@@ -62,8 +66,8 @@ const (
 	maxGoroutines = 10000
 )
 
-// Read returns the stacks of a process. The error names the obstacle: no Go program, an unknown
-// version of Go, missing rights.
+// Read returns the stacks of a process. The error names the obstacle: no Go program, an unknown version of Go, missing
+// rights.
 func (r *Reader) Read(pid int) (Stacks, error) {
 	s, err := r.read(pid)
 	switch {

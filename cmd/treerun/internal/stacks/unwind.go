@@ -11,7 +11,8 @@ const (
 type position struct {
 	pc, sp uint64
 	lr     uint64 // with a link register: the return address of a function that has not stored it, or 0
-	// exact: pc is an instruction that has not run yet. Otherwise it follows a call.
+	// exact: pc is an instruction that has not run yet. Otherwise it follows a call. Where a function has changed SP
+	// to that of another stack, it is not in this stack, and pc and sp are not used.
 	exact bool
 	// syscall: pc and sp are from before a system call, and the function may have changed SP since then.
 	syscall bool
@@ -40,7 +41,7 @@ func (p *process) unwind(at position, stack []byte) (all []Frame, complete bool)
 			delta = p.value(f, list, at.pc-p.bias)
 		}
 		name := p.name(f)
-		if delta < 0 || f.has(writesSP) && !at.syscall && name != "runtime.cgocallback" {
+		if delta < 0 || f.has(writesSP) && !at.syscall && !at.exact && name != "runtime.cgocallback" {
 			return all, false
 		}
 		next := position{exact: name == "runtime.asyncPreempt" || name == "runtime.sigpanic" ||

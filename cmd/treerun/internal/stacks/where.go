@@ -35,7 +35,8 @@ func (s Stacks) Where() (*Goroutine, *Frame) {
 
 // String returns a line for users: "main.load at data.go:81".
 func (f Frame) String() string {
-	return fmt.Sprintf("%s at %s:%d", f.Function[strings.LastIndexByte(f.Function, '/')+1:], path.Base(f.File), f.Line)
+	name := strings.ReplaceAll(path.Base(f.Function), "%2e", ".")
+	return fmt.Sprintf("%s at %s:%d", name, path.Base(f.File), f.Line)
 }
 
 // pkg returns the path of the package of a function.
@@ -50,7 +51,7 @@ func (f Frame) call() bool {
 	return below(f.pkg(), treerun+"/collective") || below(f.pkg(), treerun+"/rank")
 }
 
-// user reports whether a frame belongs neither to the standard library nor to treerun's library. Commands, examples and
+// user reports whether a frame belongs neither to the standard library nor to treerun's. Commands, examples and
 // tests of treerun are the user's.
 func (s Stacks) user(f Frame) bool {
 	pkg := f.pkg()
@@ -58,7 +59,7 @@ func (s Stacks) user(f Frame) bool {
 		return below(pkg, treerun+"/examples") || below(pkg, treerun+"/scripts") || below(pkg, treerun+"/cmd") ||
 			strings.HasSuffix(f.File, "_test.go")
 	}
-	if f.File == "_cgo_gotypes.go" { // a call of C
+	if f.File == "_cgo_gotypes.go" || below(pkg, "github.com/hashicorp/memberlist") { // a call of C; a library of rank
 		return false
 	}
 	first, _, _ := strings.Cut(pkg, "/")

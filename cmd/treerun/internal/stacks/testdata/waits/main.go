@@ -21,6 +21,7 @@ var ways = map[string]func(){
 	"inlined": func() { load(make(chan int)) },
 	"spin":    spin,
 	"clock":   clock,
+	"alloc":   alloc,
 	"panic":   panicking,
 	"busy":    busy,
 	"other":   other,
@@ -83,6 +84,14 @@ func clock() {
 	for t := announce(time.Now()); time.Since(t) < time.Hour; {
 	}
 }
+
+// alloc is often on the stack of its thread, in the runtime.
+func alloc() {
+	for ok := announce(true); ok; sink = make([]byte, 100_000) {
+	}
+}
+
+var sink []byte
 
 // panicking waits in a deferred function, after a fault.
 func panicking() {
