@@ -43,5 +43,5 @@ func (c *Comm) Algorithms(kind plan.Kind) []string {
 // It returns 0 if there is no such limit: all ranks are on one host, or no limit of the kind is known. Messages are
 // those of Choice.
 func (c *Comm) NetworkLimit(kind plan.Kind, root int) float64 {
-	return c.inner().Plans.Planner.Site.LimitBetweenHosts(kind, root)
+	return c.inner().Plans.LimitBetweenHosts(kind, root)
 }

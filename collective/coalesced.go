@@ -69,7 +69,7 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 
 // runPieces makes a call over slices and waits for it.
 func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
-	if err := beginPieces(ctx, c, a, send, recv); err != nil {
+	if err := beginPieces(ctx, c, a, send, recv, true); err != nil {
 		return err
 	}
 	defer c.inner().End()
@@ -79,7 +79,7 @@ func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv 
 // startPieces begins a call over slices.
 func startPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) (Request, error) {
 	ctx := context.Background()
-	if err := beginPieces(ctx, c, a, send, recv); err != nil {
+	if err := beginPieces(ctx, c, a, send, recv, false); err != nil {
 		return Request{}, err
 	}
 	defer c.inner().End()
@@ -89,12 +89,17 @@ func startPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) (Request, er
 	return Request{c.inner().Latest()}, nil
 }
 
-// beginPieces claims the communicator for call a, whose pieces are slices that have been checked.
-func beginPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
+// beginPieces claims the communicator for call a, whose pieces are slices that have been checked, and in which this
+// rank waits or which it only starts.
+func beginPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T, waits bool) error {
 	if err := c.inner().Begin(a); err != nil {
 		return err
 	}
-	if err := c.inner().MakeRoom(ctx); err != nil {
+	err := c.inner().Looks.Before(ctx, a, waits)
+	if err == nil {
+		err = c.inner().MakeRoom(ctx)
+	}
+	if err != nil {
 		c.inner().End()
 		return err
 	}

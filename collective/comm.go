@@ -63,12 +63,18 @@ func (c *Comm) Size() int {
 // Name returns the name of the communicator in reports and errors.
 func (c *Comm) Name() string { return c.inner().Name }
 
-// Graph returns the measured graph of the links between the ranks. The caller must not change it.
-func (c *Comm) Graph() *topo.Graph { return c.inner().Setup.Plans.Graph() }
+// Graph returns the graph of the links between the ranks, as measured last. The caller must not change it.
+func (c *Comm) Graph() *topo.Graph {
+	g, _ := c.inner().Setup.Latest()
+	return g
+}
 
 // Between returns the origin of the graph of ranks on several hosts. It is nil for one host and for a graph that was
 // passed to New. The caller must not change it.
-func (c *Comm) Between() *Between { return c.inner().Setup.Between }
+func (c *Comm) Between() *Between {
+	_, b := c.inner().Setup.Latest()
+	return b
+}
 
 // Explain returns a description, for people, of the plans of the communicator and the message sizes that each is used
 // for. Several goroutines may call it, also during a call and after Close.

@@ -77,3 +77,11 @@ func ExampleWithPlan() {
 	// Output:
 	// [2 4 6] by mine
 }
+
+// A benchmark of plans keeps those of New for all of its calls, also on several hosts.
+func ExampleWithoutReplan() {
+	onRanks(2, func(c *collective.Comm) error {
+		return collective.Barrier(ctx, c)
+	}, collective.WithoutReplan())
+	// Output:
+}

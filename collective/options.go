@@ -79,6 +79,11 @@ func WithPlan(f *plan.File, p *plan.Plan) Option {
 	return func(c *setup.Config) { c.File, c.Given = f, p }
 }
 
+// WithoutReplan keeps the plans that New makes. Without it, a communicator of several hosts measures the network
+// between them again when large calls take much longer, or less, than predicted for some seconds, and makes plans for
+// what it then finds; see "When a link becomes slow" in docs/guide.md.
+func WithoutReplan() Option { return func(c *setup.Config) { c.Replan = false } }
+
 // WithStableOrder adds every element in one fixed order: first the ranks of each host in order, and then the hosts in
 // order. A sum then has the same bits for every size of its message, for every position in it, and for every way to
 // fuse or cut messages. Only algorithms that support this order are used, and calls take up to some tenths more time

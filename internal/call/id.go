@@ -73,6 +73,8 @@ func (id ID) String() string {
 		return fmt.Sprintf("%v #%d (%v)", k, id.Seq, id.DType)
 	case k == Split:
 		return fmt.Sprintf("%v #%d", k, id.Seq)
+	case k == Look:
+		return fmt.Sprintf("the comparison of times before a large call (#%d)", id.Seq)
 	case k == Barrier:
 		return fmt.Sprintf("%s #%d", id.Name(), id.Seq)
 	}
@@ -110,7 +112,7 @@ const (
 	device    = 0x40 // in Kind; in Op of a message
 	varied    = 0x20 // in Kind
 	function  = 99   // the Op of a call with a function of the caller's
-	scaledSum = 100  // the Op of a call that is Scaled; an Op above it is the Kind of a call that begins with an AllGather
+	scaledSum = 100  // the Op of a call that is Scaled; an Op above it is the Kind of a call from Exchange on
 	numberAt  = 16   // where in Root the number begins; below it, in place of no root, the inverse of half of Parts
 	partsAt   = 48   // where in Count the other half of Parts begins
 )
@@ -134,7 +136,7 @@ func (id *ID) Encode(h *Header) {
 		}
 	} else {
 		switch {
-		case id.Kind >= Exchange && id.Kind <= AllReduceMaxLoc:
+		case id.Kind >= Exchange && id.Kind <= Look:
 			kind, op = uint8(AllGather), kind
 		case id.Func:
 			op = function
@@ -172,7 +174,7 @@ func (h Header) ID() ID {
 	}
 	id.Kind, id.Varied, id.Device = Kind(kind&^(varied|device)), kind&varied != 0, kind&device != 0
 	switch k := Kind(op); {
-	case id.Kind == AllGather && k >= Exchange && k <= AllReduceMaxLoc:
+	case id.Kind == AllGather && k >= Exchange && k <= Look:
 		id.Kind, id.Op = k, 0
 	case op == function:
 		id.Func, id.Op = true, 0

@@ -26,13 +26,14 @@ const (
 	ExScan
 )
 
-// The calls that begin with an AllGather. Those of AllReduceMinLoc and AllReduceMaxLoc are of one element of each rank,
-// which is in no slice of the caller's.
+// The calls that begin with an AllGather, and Look. Those of AllReduceMinLoc and AllReduceMaxLoc are of one element of
+// each rank, which is in no slice of the caller's.
 const (
 	Exchange Kind = iota + 101 // of a sparse collective or, on a device, of ranks that open their devices
 	Split
 	AllReduceMinLoc
 	AllReduceMaxLoc
+	Look // an AllReduce of the times of large calls, between these
 )
 
 // Message is a message between two ranks, which is no call of all of them.
@@ -42,7 +43,7 @@ var kindNames = map[Kind]string{
 	AllReduce: "AllReduce", Reduce: "Reduce", Broadcast: "Broadcast", Barrier: "Barrier", AllGather: "AllGather",
 	ReduceScatter: "ReduceScatter", Gather: "Gather", Scatter: "Scatter", AllToAll: "AllToAll", Exchange: "Sparse",
 	Split: "Split", Scan: "Scan", ExScan: "ExScan",
-	AllReduceMinLoc: "AllReduceMinLoc", AllReduceMaxLoc: "AllReduceMaxLoc",
+	AllReduceMinLoc: "AllReduceMinLoc", AllReduceMaxLoc: "AllReduceMaxLoc", Look: "Look",
 }
 
 // String returns the name of the function.

@@ -42,18 +42,26 @@ const (
 // of its pairs and their flows, there and back; then flows from every host to several, and to every host from several.
 // Few hosts do all of it several times, so that a disturbance of a flow for a moment counts once only.
 func Turns(hosts int, e Effort) []Turn {
-	if hosts < 2 || e == Off {
+	few, most, passes := fewRounds, quickRounds, quickPasses
+	switch {
+	case hosts < 2 || e == Off:
 		return nil
-	}
-	rounds, few, most, passes := Rounds(hosts), fewRounds, quickRounds, quickPasses
-	if e == Full {
+	case e == Full:
 		few, most, passes = quickRounds, fullRounds, fullPasses
 	}
-	if len(rounds) > few {
+	if len(Rounds(hosts)) > few {
 		passes = 1
 	}
+	return passesOf(hosts, most, passes)
+}
+
+// Once lists the turns of a Quick measurement that does nothing several times.
+func Once(hosts int) []Turn { return passesOf(hosts, quickRounds, 1) }
+
+// passesOf lists the turns of several passes, each of at most so many rounds of pairs.
+func passesOf(hosts, most, passes int) (turns []Turn) {
+	rounds := Rounds(hosts)
 	rounds = rounds[:min(len(rounds), most)]
-	var turns []Turn
 	add := func(trips bool, flows [][2]int) {
 		turns = append(turns, Turn{Number: len(turns), Trips: trips, Flows: flows})
 	}

@@ -40,6 +40,7 @@ type Comm struct {
 	calls    [InFlight / callBlock]*[callBlock]engine.Call // see CallAt
 	reused   uint64                                        // calls that have the place of the one before them
 	Messages Messages
+	Looks    Looks
 	failure  failure
 	splits   int            // calls of Split so far
 	dups     int            // calls of StartDup so far
@@ -182,6 +183,9 @@ func (c *Comm) failedBefore(call string) error {
 func (c *Comm) End() {
 	if waited := c.Waiter.Watch.Total(); c.Tally.weight > 0 || waited != c.Tally.waited {
 		c.Tally.leave(waited)
+	}
+	if c.Looks.timed > 0 {
+		c.Looks.end(time.Since(epoch) - c.Tally.began)
 	}
 	c.Tally.now = 0
 	c.claims++

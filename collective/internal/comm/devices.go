@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -37,7 +38,7 @@ func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
 	c := d.c
 	if d.Session == nil {
-		s, err := devices.Open(ctx, c.Setup, &c.Links, newInnerWorld(c, openDevices), dev)
+		s, err := devices.Open(ctx, c.Setup, &c.Links, newInnerWorld(c, openDevices, call.Exchange), dev)
 		if err != nil {
 			return d.openingError(k, err)
 		}

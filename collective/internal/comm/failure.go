@@ -98,7 +98,8 @@ func undefinedIn(begun *engine.Call) string {
 		in, out = begun.Pieces[0].In, begun.Pieces[0].Out
 	}
 	switch k := begun.ID.Kind; {
-	case len(out) == 0, k == call.Split, k == call.Exchange, k == call.AllReduceMinLoc, k == call.AllReduceMaxLoc:
+	case len(out) == 0, k == call.Split, k == call.Exchange, k == call.AllReduceMinLoc, k == call.AllReduceMaxLoc,
+		k == call.Look:
 		return "" // no slices of the caller's
 	case kernel.OverlapOf(in, out) != kernel.Apart:
 		return "contents of send and recv are undefined"

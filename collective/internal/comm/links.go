@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -24,10 +25,10 @@ func (l *Links) Open(ctx context.Context, during, purpose string, layout transpo
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	w := newInnerWorld(c, openExchange)
+	w := newInnerWorld(c, openExchange, call.Exchange)
 	ep, err := c.Setup.Config.Connect(within, w, w.AllGather, purpose, layout)
 	if err != nil {
-		return nil, l.notOpened(ctx, during, err)
+		return nil, l.broken(ctx, during, "opening links", err)
 	}
 	l.mu.Lock()
 	l.Opened = append(l.Opened, ep)
@@ -53,10 +54,10 @@ func (l *Links) Close(ep transport.Endpoint) error {
 	return ep.Close()
 }
 
-// notOpened makes it a fault of c that links could not be opened because of err.
-func (l *Links) notOpened(ctx context.Context, during string, err error) error {
+// broken makes it a fault of c that a step of a call could not be taken because of err.
+func (l *Links) broken(ctx context.Context, during, step string, err error) error {
 	c := l.c
-	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: opening links: %v", c.Rank, during, err)
+	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: %s: %v", c.Rank, during, step, err)
 	switch _, lost := c.Setup.World.Failure(); {
 	case lost != nil:
 		f = setup.LostRank(c.Setup.World)

@@ -23,11 +23,7 @@ func newComm(s *setup.Setup) *Comm {
 		prepared: map[call.ID]int{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c, c.Links.c, c.failure.c = c, c, c, c
-	// The first call of a size may plan for some tenths of a second: it stops where c fails.
-	s.Plans.StopBy(func() bool {
-		_, failed := c.Endpoint.Aborted()
-		return failed && c.Claimed() && !c.closing.Load()
-	})
+	c.Looks.begin(c)
 	s.Waiter.Watch.SetBusy(c.Claimed)
 	s.Waiter.Watch.SetLeave(c.Close)
 	c.watch.Go(c.Links.watchOver)

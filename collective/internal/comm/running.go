@@ -166,6 +166,9 @@ func (c *Comm) Start(a *Args) (Request, error) {
 		return Request{}, err
 	}
 	defer c.End()
+	if err := c.Looks.Before(context.Background(), a, false); err != nil {
+		return Request{}, err
+	}
 	if a.bytes(c.Size) >= asideFrom && !a.ID.Varied { // not known to all ranks, if it varies
 		c.large = true
 		c.larges++
@@ -188,10 +191,10 @@ func (c *Comm) Run(ctx context.Context, a *Args) error {
 		return err
 	}
 	defer c.End()
-	if err := c.Enter(ctx, a); err != nil {
+	if err := c.Looks.Before(ctx, a, true); err != nil {
 		return err
 	}
-	return c.Wait(ctx, c.Seq, &c.Waiter)
+	return c.Go(ctx, a, &c.Waiter)
 }
 
 // Go is Run on a communicator that is claimed. It waits with w.

@@ -221,12 +221,12 @@ const (
 	openExchange = "exchange"
 )
 
-// newInnerWorld returns the World of all ranks of c for opening the links or devices that what names. Its AllGather is
-// a call of c, which is claimed: a rank that makes another call is detected, and nothing new needs to be trusted.
-// Several communicators that open links at the same time do not interfere.
-func newInnerWorld(c *Comm, what string) *setup.SubWorld {
+// newInnerWorld returns the World of all ranks of c for opening the links or devices that what names, or for measuring
+// the network. Its AllGather is a call of c of that kind, which is claimed: a rank that makes another call is detected,
+// and nothing new needs to be trusted. Several communicators that open links at the same time do not interfere.
+func newInnerWorld(c *Comm, what string, kind call.Kind) *setup.SubWorld {
+	id := call.ID{Kind: kind, Device: what == openDevices}
 	w := setup.NewSubWorld(c.Setup.World, what, numbers.Below(c.Size))
-	id := call.ID{Kind: call.Exchange, Device: what == openDevices}
 	w.Gather = func(ctx context.Context, mine, all []byte) error {
 		return heldGather(ctx, c, NewArgs(id).SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
 	}

@@ -42,6 +42,7 @@ type Config struct {
 	Name             string        // the name of WithName
 	Logger           *slog.Logger  // nil: standard error
 	TryLending       bool          // whether to measure if lending pays
+	Replan           bool          // whether plans follow the links between hosts
 	Cache            *probe.Cache
 	Cores            int
 	Connect          connector
@@ -60,6 +61,7 @@ func newConfig(w World, opts []Option) (*Config, error) {
 		Cores:      usableCores(w),
 		Connect:    Connect,
 		TryLending: !InOneProcess(w),
+		Replan:     true,
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -97,11 +99,15 @@ var shared = []string{
 	"the graph of devices (WithDeviceGraph)",
 	"the algorithm (--algorithm, TREERUN_ALGORITHM or WithAlgorithm)",
 	"the plan (--plan, TREERUN_PLAN or WithPlan)",
+	"plans for links that change (WithoutReplan)",
 }
 
 // values returns the values of the shared settings, in a form that users can compare.
 func (c *Config) values() []string {
-	given, slots := "none", "as the planner has them"
+	given, slots, replans := "none", "as the planner has them", "made"
+	if !c.Replan {
+		replans = "not made"
+	}
 	graph := func(g *topo.Graph) string {
 		if g == nil {
 			return "measured"
@@ -120,7 +126,7 @@ func (c *Config) values() []string {
 	return []string{
 		cmp.Or(topo.RankList(c.Members), "in the World's order"), strconv.Quote(c.Name),
 		slots, graph(c.Graph), graph(c.DeviceGraph),
-		cmp.Or(c.Planning.String(), "any"), given,
+		cmp.Or(c.Planning.String(), "any"), given, replans,
 	}
 }
 

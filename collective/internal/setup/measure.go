@@ -206,18 +206,20 @@ type networkReport struct {
 	At    int64 // seconds since 1970
 }
 
-// measureNetwork probes the ways between hosts of these names. The first rank of each host takes part. Where all are on
-// one machine, a sample may show that nothing but its memory limits them: then all are equal.
-func (s *setup) measureNetwork(g allGather, names []string, effort network.Effort, oneMachine bool,
+// measureNetwork probes the ways between hosts of these names, by these turns. The first rank of each host takes part.
+// Where all are on one machine, a sample may show that nothing but its memory limits them: then all are equal.
+func (s *setup) measureNetwork(g allGather, names []string, effort network.Effort, turns []network.Turn, sampled bool,
 ) (*network.Network, error) {
-	turns, ample := network.Turns(len(names), effort), 0.0
-	if sample := network.Sample(len(names)); oneMachine && len(sample) > 0 {
-		turns, ample = sample, levelFrom
+	var all *network.Findings
+	var at int64
+	var err error
+	slow := func(f network.Flow) bool { return f.Middle() < levelFrom }
+	sample := network.Sample(len(names))
+	if sampled = sampled && len(sample) > 0; sampled {
+		all, at, err = s.findings(g, effort, sample, levelFrom)
 	}
-	all, at, err := s.findings(g, effort, turns, ample)
-	slow := func(f network.Flow) bool { return f.Middle() < ample }
-	if err == nil && slices.ContainsFunc(all.Flows, slow) {
-		all, at, err = s.findings(g, effort, network.Turns(len(names), effort), 0)
+	if !sampled || err == nil && slices.ContainsFunc(all.Flows, slow) {
+		all, at, err = s.findings(g, effort, turns, 0)
 	}
 	if err != nil {
 		return nil, err

@@ -20,8 +20,11 @@ import (
 // Plans is a communicator's Planner, with what it plans for.
 type Plans struct {
 	mu         sync.Mutex       // held while plans are looked for: what is found is kept
-	Planner    *planner.Planner // nil where there is none, for the reason err
+	Planner    *planner.Planner // that of the links as New has measured them; nil where there is none, for the reason err
 	err        error
+	now        *planner.Planner // that of the links as measured last
+	latest     graph            // these links
+	between    *Between         // how they are known; nil: as at New
 	ordered    *planner.Planner // plans calls with functions of the caller's; nil until there is one
 	earlier    *planner.Earlier // which rank 0 takes over when it decides; nil: none
 	graph      graph
@@ -30,7 +33,7 @@ type Plans struct {
 	Messages   int // the lane of messages between ranks, -1 without one
 }
 
-// Graph returns the graph of the ranks. It belongs to the Plans.
+// Graph returns the graph of the ranks, as New has made it. It belongs to the Plans.
 func (p *Plans) Graph() *topo.Graph { return p.graph.full() }
 
 // StopBy sets the function that ends prices, nil for none: see planner.Planner.
@@ -38,7 +41,7 @@ func (p *Plans) StopBy(stop func() bool) {
 	if p.Planner != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.Planner.StopBy(stop)
+		p.now.StopBy(stop)
 	}
 }
 
@@ -46,10 +49,10 @@ func (p *Plans) StopBy(stop func() bool) {
 func (p *Plans) Algorithms(kind plan.Kind) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.Planner.CandidateNames(kind)
+	return p.now.CandidateNames(kind)
 }
 
-// LargeTrees is that of the Planner.
+// LargeTrees is that of the Planner: the same on all ranks, whenever each of them calls it.
 func (p *Plans) LargeTrees() (trees []topo.Tree, shares []float64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,12 +70,13 @@ func (p *Plans) firstKinds() []plan.Kind {
 
 // newPlans makes the plans of a rank, of which nothing is decided yet.
 func newPlans(g graph, rank int, m planner.Machine, o planner.Options) *Plans {
-	p := &Plans{graph: g, machine: m, rank: rank, size: g.ranks, Messages: -1}
+	p := &Plans{graph: g, latest: g, machine: m, rank: rank, size: g.ranks, Messages: -1}
 	if g.uniform {
 		p.Planner, p.err = planner.NewUniform(g.ranks, g.full, m, o)
 	} else {
 		p.Planner, p.err = planner.New(g.full(), m, o)
 	}
+	p.now = p.Planner
 	if p.err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrArgument, p.err)
 	} else if p.Planner.Site.HasPairs() {
@@ -125,7 +129,7 @@ func (p *Plans) NoMessages() string {
 // next to each other: where their numbers are not, it plans as if all ranks were on one host.
 func (p *Plans) inOrder() (_ *planner.Planner, err error) {
 	if p.ordered == nil {
-		g, o := *p.graph.full(), planner.Options{Stable: true}
+		g, o := *p.latest.full(), planner.Options{Stable: true}
 		if !slices.IsSorted(slices.Concat(g.ByHost()...)) {
 			g.Hosts = nil
 		}
@@ -174,7 +178,7 @@ func (s *Setup) program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engin
 	err error) {
 	s.Plans.mu.Lock()
 	defer s.Plans.mu.Unlock()
-	p := s.Plans.Planner
+	p := s.Plans.now
 	if inOrder {
 		if p, err = s.Plans.inOrder(); err != nil {
 			return nil, nil, err
@@ -205,7 +209,7 @@ func (s *Setup) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string
 		return nil, "", fmt.Errorf("collective: Choice on rank %d: %w", s.Rank, ErrClosed)
 	}
 	s.Plans.mu.Lock()
-	choice, err := s.Plans.Planner.Choose(kind, root, int64(bytes))
+	choice, err := s.Plans.now.Choose(kind, root, int64(bytes))
 	s.Plans.mu.Unlock()
 	if err != nil {
 		return nil, "", err
@@ -219,7 +223,7 @@ func (s *Setup) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string
 
 // Summary describes, for users, which algorithm runs a kind from which size on.
 func (p *Plans) Summary(kind plan.Kind) string {
-	list, err := p.Planner.Table(kind)
+	list, err := p.now.Table(kind)
 	if err != nil {
 		return err.Error()
 	}
@@ -273,7 +277,7 @@ func (p *Plans) Explain() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var b strings.Builder
-	slots, slotBytes := p.Planner.Site.Slots()
+	slots, slotBytes := p.now.Site.Slots()
 	fmt.Fprintf(&b, "treerun: %s, links of %d slots of %d bytes, opened as plans need them\n",
 		numbers.Count(p.size, "rank"), slots, slotBytes)
 	if p.size == 1 {
@@ -281,7 +285,7 @@ func (p *Plans) Explain() string {
 	}
 	fmt.Fprintf(&b, "AllReduce: %s\n", p.Summary(plan.AllReduce))
 	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
-		c, err := p.Planner.Choose(plan.AllReduce, -1, bytes)
+		c, err := p.now.Choose(plan.AllReduce, -1, bytes)
 		if err != nil {
 			fmt.Fprintf(&b, "AllReduce of %s: %v\n", numbers.Bytes(bytes), err)
 			continue
@@ -299,11 +303,11 @@ func (p *Plans) Explain() string {
 // certificate compares the rate of the plan for large messages, as far as the links go,
 // with the most that any plan could reach on them.
 func (p *Plans) certificate(kind plan.Kind) string {
-	last, err := p.Planner.Choose(kind, 0, 16<<20)
+	last, err := p.now.Choose(kind, 0, 16<<20)
 	if err != nil {
 		return ""
 	}
-	bound, err := p.Planner.Site.Certify(kind, 0)
+	bound, err := p.now.Site.Certify(kind, 0)
 	if err != nil || bound.Rate == 0 {
 		return ""
 	}
