@@ -80,7 +80,7 @@ func (s *schema) check(at string, v any) []string {
 	return bad
 }
 
-func load(t *testing.T) (*schema, map[string]any) {
+func load(t *testing.T, name string) (*schema, map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile("../examples/jobset/testdata/jobset-v1alpha2.json")
 	if err != nil {
@@ -90,7 +90,7 @@ func load(t *testing.T) (*schema, map[string]any) {
 	if err := json.Unmarshal(text, s); err != nil {
 		t.Fatal(err)
 	}
-	text, err = os.ReadFile("../examples/jobset/jobset.yaml")
+	text, err = os.ReadFile("../examples/jobset/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,12 +102,14 @@ func load(t *testing.T) (*schema, map[string]any) {
 }
 
 func TestManifest(t *testing.T) {
-	s, manifest := load(t)
-	if manifest["apiVersion"] != "jobset.x-k8s.io/v1alpha2" || manifest["kind"] != "JobSet" {
-		t.Errorf("%v %v, want the JobSet of the schema", manifest["apiVersion"], manifest["kind"])
-	}
-	if bad := s.check("jobset", manifest); len(bad) > 0 {
-		t.Error(strings.Join(bad, "\n"))
+	for _, name := range []string{"jobset.yaml", "continues.yaml"} {
+		s, manifest := load(t, name)
+		if manifest["apiVersion"] != "jobset.x-k8s.io/v1alpha2" || manifest["kind"] != "JobSet" {
+			t.Errorf("%s: %v %v, want the JobSet of the schema", name, manifest["apiVersion"], manifest["kind"])
+		}
+		if bad := s.check("jobset", manifest); len(bad) > 0 {
+			t.Errorf("%s: %s", name, strings.Join(bad, "\n"))
+		}
 	}
 }
 
@@ -125,7 +127,7 @@ func TestCheck(t *testing.T) {
 			j["dependsOn"] = []any{map[string]any{"name": "x", "status": "Done"}}
 		}, "status: Done is none of [Ready Complete]"},
 	} {
-		s, manifest := load(t)
+		s, manifest := load(t, "jobset.yaml")
 		c.change(manifest["spec"].(map[string]any)["replicatedJobs"].([]any)[0].(map[string]any))
 		if got := strings.Join(s.check("jobset", manifest), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)

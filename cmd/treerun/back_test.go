@@ -72,3 +72,28 @@ func TestHostBack(t *testing.T) {
 		})
 	}
 }
+
+// joiner is a rank that leaves its epoch whenever ranks wait to be taken in, and ends in the last before its argument.
+func joiner() {
+	for w, err := range rank.Worlds(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(3)
+		}
+		fmt.Printf("epoch %d: rank of %d, lost %v, joined %v\n", w.Epoch(), w.Size(), w.Lost(), w.Joined())
+		if fmt.Sprint(w.Epoch()+1) == os.Args[1] {
+			if _, err := w.AllGather(context.Background(), nil); err != nil { // the others have the epoch, too
+				fmt.Println(err)
+				os.Exit(5)
+			}
+			if err := w.Close(); err != nil {
+				os.Exit(4)
+			}
+			return
+		}
+		select {
+		case <-w.Changed():
+		case <-w.Context().Done():
+		}
+	}
+}

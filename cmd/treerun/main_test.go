@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		"intruder": runIntruder, "looper": looper, "dying": runDying,
 		"restorer": restorer, "changer": changer,
 		"hostkiller": hostkiller,
+		"joiner":     joiner,
 		"returner":   returner,
 		"lives":      runLives,
 	})

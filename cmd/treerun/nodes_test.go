@@ -236,13 +236,13 @@ func TestKeyFileMode(t *testing.T) {
 	}
 }
 
-// The commands of the Kubernetes manifest, as its pods run them, make one job:
-// only the address, the key, the number of ranks and the program differ.
-func TestJobSetManifest(t *testing.T) {
-	testutil.NotUnderRace(t, "TestNodes starts the same code")
-	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "jobset", "jobset.yaml"))
+// podCommand returns the command of the pods of a Kubernetes manifest, as they run it: only the address, the key, the
+// number of ranks and the program differ.
+func (n *nodeGroup) podCommand(manifest string, program ...string) []string {
+	n.t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "jobset", manifest))
 	if err != nil {
-		t.Fatal(err)
+		n.t.Fatal(err)
 	}
 	var m struct {
 		Spec struct {
@@ -259,18 +259,18 @@ func TestJobSetManifest(t *testing.T) {
 		}
 	}
 	if err := yaml.Unmarshal(text, &m); err != nil {
-		t.Fatal(err)
+		n.t.Fatal(err)
 	}
 	pods := m.Spec.ReplicatedJobs[0].Template.Spec
-	n := newNodes(t, pods.Completions)
+	n.n = pods.Completions
 	args := slices.Clone(pods.Template.Spec.Containers[0].Command[1:])
-	program := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
-	for i, a := range args[:program] {
+	end := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
+	for i, a := range args[:end] {
 		name, _, _ := strings.Cut(a, "=")
 		switch name {
 		case "--nnodes":
 			if a != fmt.Sprint("--nnodes=", pods.Parallelism) || pods.Parallelism != pods.Completions {
-				t.Errorf("%s for %d pods of %d at once", a, pods.Completions, pods.Parallelism)
+				n.t.Errorf("%s for %d pods of %d at once", a, pods.Completions, pods.Parallelism)
 			}
 		case "--seed":
 			args[i] = "--seed=" + n.seed
@@ -282,17 +282,61 @@ func TestJobSetManifest(t *testing.T) {
 			args[i] = strings.ReplaceAll(a, "$(ATTEMPT)", "0") // as the kubelet does
 		}
 	}
-	args = append(args[:program], "sh", "-c", "echo $RANK of $WORLD_SIZE")
+	return append(args[:end], program...)
+}
+
+// startPod starts a pod.
+func (n *nodeGroup) startPod(i int, args []string) *launched {
+	n.t.Helper()
+	return startTreerun(n.t, func(c *exec.Cmd) {
+		c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i))
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the guard of a pod that was killed sees no other
+	}, args...)
+}
+
+// The commands of the manifest make one job.
+func TestJobSetManifest(t *testing.T) {
+	testutil.NotUnderRace(t, "TestNodes starts the same code")
+	n := newNodes(t, 0)
+	args := n.podCommand("jobset.yaml", "sh", "-c", "echo $RANK of $WORLD_SIZE")
 	var all []*launched
 	for i := range n.n {
-		all = append(all, startTreerun(t, func(c *exec.Cmd) { c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i)) },
-			args...))
+		all = append(all, n.startPod(i, args))
 	}
 	for _, l := range all {
 		l.checkEnd(0)
 	}
 	if text := strings.Join(all[0].output, "\n"); !strings.Contains(text, "[3] 3 of 4") {
 		t.Errorf("pod 0 prints %s", text)
+	}
+}
+
+// The pods of a job that continues: one is killed, and made again, as the controller does, while the others go on. It
+// joins them in another epoch, as often as that happens. A pod with the number of one that lives has to wait.
+func TestJobSetContinues(t *testing.T) {
+	n := newNodes(t, 0)
+	args := n.podCommand("continues.yaml", "joiner", "7")
+	var pods []*launched
+	for i := range n.n {
+		pods = append(pods, n.startPod(i, args))
+	}
+	pods[0].expect(n.n, "epoch 0: ")
+	for i, epoch := range []int{1, 3, 5} { // without the pod, and the next one with it
+		node := []int{2, 1, 2}[i]
+		again := n.startPod(node, args)
+		pods[node].signal(syscall.SIGKILL)
+		pods[node].checkEnd(137)
+		pods[0].expect(n.n-1, fmt.Sprintf("epoch %d: rank of 3, lost [%d], joined []", epoch, node))
+		pods[node] = again
+		pods[0].expect(n.n, fmt.Sprintf("epoch %d: rank of 4, lost [], joined [%d]", epoch+1, node))
+	}
+	for _, l := range pods {
+		l.checkEnd(0)
+	}
+	text := pods[0].stderr.String()
+	if strings.Count(text, " is back: starting 1 rank (") != 3 ||
+		!strings.Contains(text, "ended well with 4 (0-3), after") {
+		t.Errorf("stderr:\n%s", text)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/nodes"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -34,6 +35,7 @@ type nodeOptions struct {
 
 	cfg      *nodes.Config // of node 0, when the job has several
 	gathered []*nodes.Node // the hosts of the job, once all are connected
+	again    chan launch.Again
 }
 
 func (n *nodeOptions) define(f *pflag.FlagSet) {
@@ -154,6 +156,12 @@ func (o *options) hosts() ([]launch.JobHost, int, error) {
 
 // placeNodes waits, as node 0, for the other nodes, and returns them with their ranks, and the number of ranks.
 func (o *options) placeNodes() ([]launch.JobHost, int, error) {
+	if p := o.job.Lives.Policy; p == membership.Respawn || p == membership.Shrink {
+		again := make(chan launch.Again)
+		o.node.again, o.node.cfg.Again = again, func(n *nodes.Node) {
+			again <- launch.Again{Node: n.Node, Name: n.Host, Accept: n.Accept, Refuse: n.Conn.Close}
+		}
+	}
 	gathered, err := nodes.Gather(context.Background(), o.node.cfg)
 	if err != nil {
 		return nil, 0, err
@@ -174,7 +182,7 @@ func (o *options) connect(r *launch.Remote) {
 	if c == nil {
 		return
 	}
-	r.FanOut, r.JobID = c.Nodes, c.JobID
+	r.FanOut, r.JobID, r.Again = c.Nodes, c.JobID, o.node.again
 	r.Master, _, _ = net.SplitHostPort(c.Seed) // Check has seen it
 	r.Open = func(index int) io.ReadWriteCloser { return o.node.gathered[index].Conn }
 }

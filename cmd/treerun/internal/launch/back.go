@@ -3,6 +3,7 @@ package launch
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ func (s *supervisor) expect(lost *hostState) {
 		return
 	}
 	h := &hostState{JobHost: JobHost{Name: lost.Name, Target: lost.Target}, index: len(s.hosts), ready: new(wire.Ready),
-		phase: done, lost: true, away: true, of: lost}
+		node: lost.node, phase: done, lost: true, away: true, of: lost}
 	if lost.of != nil && len(lost.Ranks) == 0 { // it has come back, and was lost again before ranks started there
 		h.of = lost.of
 	}
@@ -59,6 +60,21 @@ func (s *supervisor) try(h *hostState) {
 func (s *supervisor) reach(h *hostState, raw io.ReadWriteCloser) {
 	h.trying = true
 	s.tree.Add(wire.Below{Index: h.index, Name: h.Name, Target: h.Target}, raw)
+}
+
+// takeBack takes nodes back whose treeruns were started again, once their hosts are known to be lost.
+func (s *supervisor) takeBack() {
+	for a := range s.job.Remote.Again {
+		s.post(func() {
+			i := slices.IndexFunc(s.hosts, func(h *hostState) bool { return h.node == a.Node && h.away && !h.trying })
+			if i < 0 || s.over() {
+				_ = a.Refuse()
+				return
+			}
+			s.hosts[i].Name = a.Name
+			s.reach(s.hosts[i], a.Accept())
+		})
+	}
 }
 
 // over reports whether the job ends, and no more ranks start.

@@ -79,9 +79,18 @@ type Remote struct {
 	// Open, unless it is nil, returns the connections to agents that have connected by themselves, by number of the
 	// host. They learn the exit code of the job.
 	Open   func(index int) io.ReadWriteCloser
-	Master string // MASTER_ADDR; "": the name of the first host
-	JobID  string // "": a new one
-	Hint   string // for the error of a host that cannot be reached
+	Again  <-chan Again // nodes that connect during a job that continues after losses; nil: none do
+	Master string       // MASTER_ADDR; "": the name of the first host
+	JobID  string       // "": a new one
+	Hint   string       // for the error of a host that cannot be reached
+}
+
+// Again is a node whose treerun was started again.
+type Again struct {
+	Node   int                       // index of its host
+	Name   string                    // of the host
+	Accept func() io.ReadWriteCloser // has it take part, and returns the connection to it
+	Refuse func() error              // has it try again later
 }
 
 // Run runs the job and returns its exit code; the failure of a rank has then been reported on the screen. An error is

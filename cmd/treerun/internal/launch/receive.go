@@ -46,6 +46,7 @@ func (r *rankState) unaware() bool {
 type hostState struct {
 	JobHost
 	index int
+	node  int         // index of the host as which it has begun
 	ready *wire.Ready // empty until its agent is there
 	port  int         // a free TCP port, for MASTER_PORT
 	began int         // number of ranks at the start

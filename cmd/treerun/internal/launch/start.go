@@ -56,7 +56,7 @@ func (s *supervisor) placeRanks() error {
 	}
 	s.ranks = make([]*rankState, s.job.Size)
 	for i, h := range hosts {
-		state := &hostState{JobHost: h, index: i, ready: new(wire.Ready), began: len(h.Ranks), place: i}
+		state := &hostState{JobHost: h, index: i, node: i, ready: new(wire.Ready), began: len(h.Ranks), place: i}
 		if h.Local {
 			state.phase, state.ready, state.port = ready, here, here.Port
 		}
@@ -119,6 +119,7 @@ func (s *supervisor) startAll() {
 	if s.renews() {
 		s.limitUnreported()
 		s.listen()
+		go s.takeBack()
 	}
 	what, started := numbers.Count(len(s.ranks), "rank"), 0
 	for _, r := range s.ranks {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -75,10 +76,11 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 		return nil, fmt.Errorf("listen at the seed %s for the other nodes: %w (hint: another port in --seed, on all nodes)",
 			c.Seed, err)
 	}
+	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	d := netconn.OpenAcceptor(netconn.AcceptorConfig{
-		Prove:   func(raw net.Conn) (func(), error) { return g.accept(ctx, raw) },
+		Prove:   func(raw net.Conn) (func(), error) { return g.accept(parent, raw) },
 		Refused: g.refused, Wait: handshakeTimeout, Places: maxUnauthenticated,
 	}, l)
 	select {
@@ -86,11 +88,15 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	d.Close() // no further node is accepted
-	switch {
-	case err == nil:
+	if err == nil {
 		err = g.conflict
-	case errors.Is(err, context.DeadlineExceeded):
+	}
+	if err == nil && c.Again != nil {
+		context.AfterFunc(parent, d.Close)
+	} else {
+		d.Close() // no further node is accepted
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
 		err = g.missingError()
 	}
 	if err == nil {
@@ -197,7 +203,15 @@ func (g *gathering) add(n *Node) {
 	defer g.mu.Unlock()
 	select {
 	case <-g.done: // all nodes are connected, or there will be no job
-		sendAnswer(n.Conn, cmp.Or(g.conflict, errors.New("all nodes have connected already")))
+		err := g.conflict
+		if why := g.c.difference(n.NodeHello); err == nil && why != "" {
+			err = errors.New(why)
+		}
+		if err == nil && g.c.Again != nil {
+			go g.c.Again(n)
+			return
+		}
+		sendAnswer(n.Conn, cmp.Or(err, errors.New("all nodes have connected already")))
 		return
 	default:
 	}
@@ -217,6 +231,12 @@ func (g *gathering) add(n *Node) {
 	}
 	g.nodes[i] = n
 	g.c.Trace("node %d of %d is connected: host %s, %v", i, g.c.Nodes, n.Host, n.Conn.RemoteAddr())
+}
+
+// Accept has a node that connects after all have take part in the job, and returns the connection to it.
+func (n *Node) Accept() io.ReadWriteCloser {
+	sendAnswer(n.Conn, nil)
+	return n.Conn
 }
 
 // conflictWith returns the reason why there can be no job with this node.

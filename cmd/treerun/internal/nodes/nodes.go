@@ -35,6 +35,10 @@ type Config struct {
 	Trace          func(format string, args ...any)
 	Warn           func(format string, args ...any)
 
+	// Again, unless it is nil, takes nodes that connect after all have, with the same settings: as long as the ctx of
+	// Gather lives. It calls Accept, or closes the connection, after which the node tries again.
+	Again func(*Node)
+
 	// Of FromEnvironment:
 	Scheduler string // the scheduler, for people; "": none
 	Idle      bool   // another treerun of this host runs all of its ranks
