@@ -17,7 +17,8 @@ import (
 )
 
 // runLives is a rank that continues after failures. It counts to STEPS: "lives STEPS [STEP:ORIGIN:EPOCH:FAULT ...]". In
-// each step the ranks add up their origins and compare the sum. At that step, the rank with that origin has that fault.
+// each step the ranks add up their origins and compare the sum. At that step, the rank with that origin has that fault;
+// at STEPS, after it has closed its World.
 func runLives() {
 	steps := 0
 	_, err := fmt.Sscan(os.Args[1], &steps)
@@ -50,7 +51,10 @@ func live(ctx context.Context, steps int, faults []string) error {
 			w.Rank(), w.Size(), w.Lost(), w.Joined(), os.Getenv("TREERUN_EPOCH"))
 		if err = count(w.Context(), w, &step, steps, faults); err == nil {
 			fmt.Printf("done: origin %d at step %d\n", w.Origin(), step)
-			return w.Close()
+			if err = w.Close(); err == nil {
+				err = haveFault(w, step, faults)
+			}
+			return err
 		}
 		if !rank.Again(err) {
 			return err
@@ -102,6 +106,9 @@ func haveFault(w *rank.World, step int, faults []string) error {
 		switch kind {
 		case "kill":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		case "stop":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 			select {}
 		case "children": // which would outlive it
 			for range 2 {

@@ -95,3 +95,17 @@ func TestGivenUpRenew(t *testing.T) {
 		t.Errorf("stderr:\n%s", &l.stderr)
 	}
 }
+
+// A rank that has closed its World, and is then stopped for ever, does not keep the job.
+func TestStoppedAfterClose(t *testing.T) {
+	for policy, code := range map[string]int{"respawn": 137, "shrink": 137, "restart": 0} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			l := startTreerun(t, nil, "-np", "3", "--on-failure", policy, "--stall-timeout", "1", "lives", "5", "5:1:0:stop")
+			l.checkEnd(code)
+			if !strings.Contains(l.stderr.String(), "it was stopped by SIGSTOP") {
+				t.Errorf("stderr does not name the reason:\n%s", &l.stderr)
+			}
+		})
+	}
+}

@@ -15,9 +15,9 @@ const (
 	limitInterval = 100 * time.Millisecond // between two checks of the waits that no rank reports
 )
 
-// limit ends ranks that have kept others waiting for too long, in a job that continues without them: for longer than
-// --stall-timeout or, where they are stopped, for longer than stoppedLimit. Where the ranks may themselves wait for
-// another one, known is false, and only stopped ones end.
+// limit ends ranks that have kept others waiting for too long, in a job that continues without them or starts again:
+// for longer than --stall-timeout or, where they are stopped, for longer than stoppedLimit. Where the ranks may
+// themselves wait for another one, known is false, and only stopped ones end.
 func (s *supervisor) limit(ranks []int, waited time.Duration, known bool) {
 	limits := s.stallTimeout > 0 && waited >= s.stallTimeout
 	if !limits && waited < stoppedLimit {
@@ -59,21 +59,24 @@ func (s *supervisor) limitUnreported() {
 	s.afterInAttempt(limitInterval, s.limitUnreported)
 }
 
-// unreported returns the ranks that are waited for: to renew; to join; or at the end, to close.
+// unreported returns the ranks that are waited for: to renew; to join; or at the end, to close, and to exit.
 func (s *supervisor) unreported() (what string, ranks []int, known bool) {
 	if ranks = s.members.Awaited(); len(ranks) > 0 {
 		return "renew", ranks, true
 	}
-	var open []int
+	var open, running []int
 	joining := false
 	for _, rank := range s.roster {
 		r := s.ranks[rank]
 		if !r.Joined && !r.ended {
 			ranks = append(ranks, rank)
-			joining = joining || r.renewable || s.members.Epoch() > 0
+			joining = joining || s.renews() && (r.renewable || s.members.Epoch() > 0)
 		}
 		if !r.Closed && !r.ended {
 			open = append(open, rank)
+		}
+		if !r.ended {
+			running = append(running, rank)
 		}
 	}
 	switch {
@@ -85,6 +88,8 @@ func (s *supervisor) unreported() (what string, ranks []int, known bool) {
 		return "join", ranks, false
 	case len(open) > 0 && len(open) < len(s.roster):
 		return "close", open, false
+	case len(running) > 0 && len(running) < len(s.roster):
+		return "exit", running, false
 	}
 	return "", nil, false
 }

@@ -116,8 +116,10 @@ func (s *supervisor) startAll() {
 		go s.sendInput()
 	}
 	s.wait(func() bool { return s.allReached(started) })
-	if s.renews() {
+	if s.job.Lives.Policy != membership.Stop {
 		s.limitUnreported()
+	}
+	if s.renews() {
 		s.listen()
 		go s.takeBack()
 	}
