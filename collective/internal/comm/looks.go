@@ -39,7 +39,7 @@ type Looks struct {
 	measure   bool                   // what rank 0 has judged
 	predicted map[sort]time.Duration // on rank 0, with the plans of now
 	last      timeOf                 // on rank 0: the latest calls
-	before    timeOf                 // those before the latest change of the plans
+	former    timeOf                 // those before the latest change of the plans
 	after     int                    // the number of looks since then
 	replans   int                    // the number of measurements
 }
@@ -195,9 +195,9 @@ func (l *Looks) judge(calls int, times []float64) {
 	}
 	took := time.Duration(float64(calls) * numbers.Median(seconds) * 1e9)
 	l.measure = l.Pace.see(time.Since(l.began), took, numbers.Median(ratios))
-	if l.after++; l.after == 2 && l.before.sort == l.last.sort {
+	if l.after++; l.after == 2 && l.former.sort == l.last.sort {
 		l.note("%v of %s takes %.3g s, and took %.3g s before", call.Kind(l.last.kind),
-			numbers.Bytes(int64(l.last.bytes)), l.last.seconds, l.before.seconds)
+			numbers.Bytes(int64(l.last.bytes)), l.last.seconds, l.former.seconds)
 	}
 }
 
@@ -250,7 +250,7 @@ func (l *Looks) replan(ctx context.Context, a *Args) error {
 			ratio, took)
 	default:
 		l.planned()
-		l.before, l.after, l.predicted = l.last, 0, nil
+		l.former, l.after, l.predicted = l.last, 0, nil
 		l.note("calls take %.3g times as long as predicted; the network has been measured in %.2g s: %s; "+
 			"there are new plans for it", ratio, took, numbers.Join(changes, "; "))
 	}
