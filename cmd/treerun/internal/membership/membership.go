@@ -210,7 +210,7 @@ func (m *Machine) Resize(n int) (orders []Order, err error) {
 	switch now := m.living(); {
 	case m.cfg.Policy != Respawn && m.cfg.Policy != Shrink:
 		return nil, errors.New("its ranks cannot change: it was started without --on-failure respawn or shrink")
-	case m.stopping:
+	case m.stopping, !m.has(member) && !m.has(starting) && !(m.over && m.has(ready)): // none could take others in
 		return nil, errors.New("it is ending")
 	case !m.TakesPart() || m.declined() >= 0:
 		return nil, errors.New("its program does not use rank.Worlds, or has not begun to")
