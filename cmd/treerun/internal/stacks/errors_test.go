@@ -80,7 +80,7 @@ func TestRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer self.Close()
-	copied, err := os.CreateTemp("/tmp", "stacks") // in a folder that every user can enter
+	copied, err := os.CreateTemp("", "stacks") // t.TempDir is for one user
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,10 @@ func (p *process) describe(g *goroutine) {
 	}
 	if f, ok := p.find(g.word(gStartPC) - p.bias); ok {
 		g.Start = p.name(f)
-		g.System = strings.HasPrefix(g.Start, "runtime.") && g.Start != "runtime.main"
+		if g.Start == "runtime.main" {
+			g.Start = "main.main"
+		}
+		g.System = strings.HasPrefix(g.Start, "runtime.")
 	}
 	if g.m != nil {
 		g.Thread = int(binary.LittleEndian.Uint64(g.m[mProcID:]))
@@ -171,8 +174,8 @@ func (p *process) describe(g *goroutine) {
 }
 
 // describeRunning finds the position of a goroutine whose thread has stopped, or is blocked, without the knowledge of
-// Go's scheduler. The thread can be on its other stack, in the runtime or in the kernel's vDSO, and has stored then
-// where the goroutine continues.
+// Go's scheduler. The thread can be on its own stack, in the runtime or in the kernel's vDSO, and has stored then where
+// the goroutine continues. In a handler of signals it has not: what is stored is old.
 func (p *process) describeRunning(g *goroutine) {
 	sched := g.at
 	g.at = position{}
@@ -183,15 +186,20 @@ func (p *process) describeRunning(g *goroutine) {
 	}
 	vdso := position{pc: binary.LittleEndian.Uint64(g.m[mVDSOPC:]), sp: binary.LittleEndian.Uint64(g.m[mVDSOSP:])}
 	_, inGo := p.find(g.registers.pc - p.bias)
+	var own [16]byte // the bounds of the thread's own stack
+	if err := p.try([]span{{binary.LittleEndian.Uint64(g.m[mG0:]), own[:]}}); err != nil {
+		inGo = false
+	}
+	inOwn := binary.LittleEndian.Uint64(own[:]) <= g.registers.sp && g.registers.sp < binary.LittleEndian.Uint64(own[8:])
 	switch {
 	case inGo && g.contains(g.registers.sp):
 		g.at = g.registers
 	case g.contains(vdso.sp):
 		g.at = vdso
-	case inGo && g.contains(sched.sp):
+	case inGo && inOwn && g.contains(sched.sp):
 		g.at = sched
 	default:
-		g.Note = "runs code that is not Go's"
+		g.Note = "handles a signal, or runs C on the stack of its thread"
 	}
 }
 

@@ -31,7 +31,7 @@ func testLayout(t *testing.T, build string) {
 		"runtime.g": {"stack": gStackLo, "m": gM, "sched": gSchedSP, "syscallsp": gSyscallSP, "syscallpc": gSyscallPC,
 			"atomicstatus": gStatus, "goid": gID, "waitreason": gWaitReason, "trackingSeq": gSequence,
 			"startpc": gStartPC},
-		"runtime.m":          {"procid": mProcID, "vdsoSP": mVDSOSP, "vdsoPC": mVDSOPC},
+		"runtime.m":          {"g0": mG0, "procid": mProcID, "vdsoSP": mVDSOSP, "vdsoPC": mVDSOPC},
 		"runtime.gobuf":      {"sp": 0, "pc": gSchedPC - gSchedSP, "g": gSchedG - gSchedSP, "lr": gSchedLR - gSchedSP},
 		"runtime.stack":      {"lo": 0, "hi": gStackHi},
 		"runtime.moduledata": {"text": moduleText, "gofunc": int64(layout.gofunc)},

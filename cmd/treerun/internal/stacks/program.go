@@ -29,7 +29,7 @@ const (
 	gStatus, gID, gWaitReason  = 144, 152, 176
 	gSequence                  = 191 // trackingSeq, which counts the times that the goroutine has stopped to run
 	gStartPC, gSize            = 304, 312
-	mProcID                    = 64
+	mG0, mProcID               = 0, 64
 	mVDSOSP, mVDSOPC, mSize    = 896, 904, 912
 	moduleText, moduleDataSize = 176, 352
 )

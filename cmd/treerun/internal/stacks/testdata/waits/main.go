@@ -22,9 +22,11 @@ var ways = map[string]func(){
 	"spin":    spin,
 	"clock":   clock,
 	"alloc":   alloc,
+	"calls":   calls,
 	"panic":   panicking,
 	"busy":    busy,
 	"other":   other,
+	"many":    many,
 }
 
 func main() {
@@ -93,6 +95,12 @@ func alloc() {
 
 var sink []byte
 
+// calls makes short system calls.
+func calls() {
+	for n := announce(1); n != 0; n, _ = syscall.Write(-1, nil) {
+	}
+}
+
 // panicking waits in a deferred function, after a fault.
 func panicking() {
 	defer func() { <-announce(make(chan int)) }()
@@ -126,4 +134,18 @@ func pass(from, to chan int, depth int) {
 func other() {
 	go func() { <-announce(make(chan int)) }()
 	select {}
+}
+
+// many has more goroutines than are read.
+func many() {
+	var begun sync.WaitGroup
+	for range 11_000 {
+		begun.Add(1)
+		go func() {
+			begun.Done()
+			select {}
+		}()
+	}
+	begun.Wait()
+	<-announce(make(chan int))
 }
