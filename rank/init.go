@@ -112,6 +112,7 @@ func build(ctx context.Context, cfg *config, l *launcher) (*World, error) {
 			reportFailure(w, err)
 		}
 	}
+	view.Page = cfg.Page
 	if l != nil {
 		view.Report, view.PeerLost = l.report, l.peerLost
 		if cfg.News != nil {
@@ -131,6 +132,7 @@ func build(ctx context.Context, cfg *config, l *launcher) (*World, error) {
 		}
 		return nil, err
 	}
+	cfg.Page.SetWorld(os.Getpid(), cfg.Epoch, cfg.Rank, cfg.Size)
 	return w, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/status"
 )
 
 // Worlds makes this process a rank of the job, as Init does, and yields its World in each epoch of the job. An epoch is
@@ -94,6 +95,7 @@ func (l *launcher) renew(ctx context.Context, w *World) (*World, error) {
 // cross announces this rank, which then leaves w, and waits for the roster of an epoch after the given one. It returns
 // the rank's configuration there.
 func (l *launcher) cross(ctx context.Context, cfg *config, w *World, epoch int) (*config, *job.Roster, error) {
+	cfg.Page.SetPhase(status.Renewing)
 	d, err := openDoor(ctx, cfg)
 	if err == nil {
 		var blob []byte

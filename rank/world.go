@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/rank/internal/exchange"
 )
@@ -197,6 +198,7 @@ func (w *World) Close() error {
 			w.launcher.close()
 		}
 		w.release()
+		w.cfg.Page.SetPhase(status.Closed)
 		if w.cfg.profiler != nil {
 			w.cfg.profiler.rotate(true)
 		}

@@ -134,6 +134,9 @@ const (
 	MarkWaited = 1 << 31
 )
 
+// StatusAt is where a page of package status begins in the same file.
+const StatusAt = 4096
+
 // News of losses reach a rank that polls through the same memory file: its polls may keep the goroutine that reads
 // messages from its core for ten milliseconds. The host writes news into the ring at NewsAt, and then the number
 // of all news so far at NewsCountAt. A rank finds the same in messages later, with more words.

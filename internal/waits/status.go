@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // Status describes the waits of a rank.
@@ -24,6 +26,7 @@ type Waiting struct {
 	Any    bool   // one of them is enough, as for a message from any rank
 	Number uint64 // different for every wait
 	GaveUp int64  // nanoseconds ago, 0 if the rank still waits
+	Since  int64  // Unix time in nanoseconds, by the clock of the rank's host
 }
 
 // Bounds of a Status.
@@ -98,6 +101,22 @@ func (j *Job) status() Status {
 	return s
 }
 
+// show shows the waits to the process that has started this one, those for few ranks where there is no room for all.
+func (j *Job) show() {
+	if j.Page == nil {
+		return
+	}
+	j.showing.Lock()
+	defer j.showing.Unlock()
+	s := j.status()
+	for most := j.Size; !j.Page.SetWaits(strict.Marshal(&s)); most /= 2 {
+		for i := range s.Waits {
+			w := &s.Waits[i]
+			w.For = w.For[:min(len(w.For), most)]
+		}
+	}
+}
+
 // waiting returns the published wait, and whether there is one.
 func (w *Wait) waiting() (Waiting, bool) {
 	w.mu.Lock()
@@ -105,7 +124,7 @@ func (w *Wait) waiting() (Waiting, bool) {
 	if w.now.in == "" {
 		return Waiting{}, false
 	}
-	out := Waiting{Scope: cut(w.Scope.Name), In: cut(w.now.in), Number: w.number}
+	out := Waiting{Scope: cut(w.Scope.Name), In: cut(w.now.in), Number: w.number, Since: w.now.since.UnixNano()}
 	if !w.gaveUp.IsZero() {
 		ago := time.Since(w.gaveUp)
 		if ago > giveUpShown {

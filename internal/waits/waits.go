@@ -19,6 +19,7 @@ import (
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/progress"
+	"github.com/treerun/treerun/internal/status"
 )
 
 // Job is a rank's view of the waits of a job. The fields are set before the Job is used. The methods may be called
@@ -56,7 +57,13 @@ type Job struct {
 	// HostOf returns the host of a rank. If HostOf is nil, all ranks are on one host.
 	HostOf func(rank int) int
 
+	// Page shows the waits, and the calls of communicators, to the process that has started this one. If Page is nil,
+	// there is no such process.
+	Page *status.Page
+
 	Progress progress.Rank // the goroutines of this rank that wait for links
+
+	showing sync.Mutex // held while Page is changed
 
 	mu     sync.Mutex
 	waits  []*Wait
@@ -180,6 +187,7 @@ func (w *Wait) Publish(in string, since time.Time, blockers []Blocker) *Stalled 
 	if w == nil {
 		return nil
 	}
+	defer w.job.show()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fresh := w.now.since != since || !w.gaveUp.IsZero()
@@ -243,6 +251,7 @@ func (w *Wait) Clear() {
 	if w == nil {
 		return
 	}
+	defer w.job.show()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now, w.gaveUp = publication{}, time.Time{}
@@ -260,6 +269,7 @@ func (w *Wait) GiveUp() {
 	if w == nil {
 		return
 	}
+	defer w.job.show()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gaveUp = time.Now()
@@ -296,6 +306,9 @@ func (w *Wait) Enter(in string, blockers ...Blocker) (leave func()) {
 
 // Progress returns the Progress of the job.
 func (w *Wait) Progress() *progress.Rank { return &w.job.Progress }
+
+// Page returns the Page of the job.
+func (w *Wait) Page() *status.Page { return w.job.Page }
 
 // Doing returns the call that is published, "" if there is none.
 func (w *Wait) Doing() string {

@@ -96,7 +96,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	}
 	self.waits = []Waiting{own}
 	all := j.follow(ctx, self, age)
-	c, ring := j.judge(all)
+	c, ring := judge(all)
 	for _, l := range blockers { // add this rank's own knowledge of the rank that it waits for
 		if r := w.Scope.InJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(blockers) == 1) {
 			c.Text = fmt.Sprintf("for %s; %s", Blocker{Rank: r, What: l.What}, c.Text)
@@ -205,7 +205,7 @@ func (j *Job) secondHand(ctx context.Context, r int) string {
 }
 
 // judge returns the rank, or the circle, that the others wait for.
-func (j *Job) judge(all map[int]*node) (Cause, []hop) {
+func judge(all map[int]*node) (Cause, []hop) {
 	var worst *node
 	for _, n := range all {
 		if n.class == waiting {

@@ -37,6 +37,7 @@ type Comm struct {
 	large    bool        // whether some of the calls and messages under way are as large as asideFrom
 	Seq      uint64      // the number of the latest call
 	Tally    tally
+	hide     func()                                        // gives up its place in the memory that other processes see
 	calls    [InFlight / callBlock]*[callBlock]engine.Call // see CallAt
 	reused   uint64                                        // calls that have the place of the one before them
 	Messages Messages
@@ -124,6 +125,8 @@ func (c *Comm) close() error {
 		d.mu.Unlock()
 	}
 	c.Waiter.Watch.Close()
+	c.Tally.detach()
+	c.hide()
 	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
 	}
@@ -187,7 +190,7 @@ func (c *Comm) End() {
 	if c.Looks.timed > 0 {
 		c.Looks.end(time.Since(epoch) - c.Tally.began)
 	}
-	c.Tally.now = 0
+	c.Tally.calls.Load().Now = 0
 	c.claims++
 	if c.large && c.Engine.Settled() {
 		c.large = false

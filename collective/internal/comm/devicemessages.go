@@ -7,6 +7,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/status"
 )
 
 // Exchange puts the sending of out and the receiving of in into a stream, of which either may be nil. call names it.
@@ -36,10 +37,10 @@ func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t k
 		return err
 	}
 	if out != nil {
-		c.Tally.count(rowSend, int(out.Bytes))
+		c.Tally.count(status.RowSend, int(out.Bytes))
 	}
 	if in != nil {
-		c.Tally.count(rowRecv, int(in.Bytes))
+		c.Tally.count(status.RowRecv, int(in.Bytes))
 	}
 	err := d.Session.Exchange(s, t, out, in)
 	runtime.KeepAlive(out)

@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -70,7 +71,7 @@ func (d *Devices) start(ctx context.Context, k *DeviceArgs) error {
 	c.Seq++
 	id := k.ID
 	id.Seq = c.Seq
-	c.Tally.count(rowOf(&id), k.Args.bytes(c.Size))
+	c.Tally.count(status.RowOf(&id), k.Args.bytes(c.Size))
 	next := device.Call{In: k.send.Addr, Out: k.recv.Addr, Work: k.Work}
 	if err := d.Session.Start(k.stream, k.Kind, id, &next); err != nil {
 		return d.failed(id.String(), err)

@@ -13,6 +13,7 @@ import (
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/status"
 )
 
 // Looks compare, on several hosts, the times of large calls with their predictions. A look is an AllReduce of times, a
@@ -143,15 +144,15 @@ func (l *Looks) look(ctx context.Context, a *Args, waits bool) error {
 	l.args = Args{Args: engine.Args{ID: call.ID{Kind: call.Look}, Work: kernel.Work{Op: kernel.Min}}}
 	l.args.In, l.args.Out = kernel.BytesOf(v[:]), kernel.BytesOf(v[:])
 	l.args.SetHost(c, plan.AllReduce, -1, kernel.Float64, len(v), len(v))
-	l.args.ID.Op = 0            // its Kind stands in the header in place of one
-	c.Tally.now = rowOthers + 1 // it is no call of the program
+	l.args.ID.Op = 0                                     // its Kind stands in the header in place of one
+	c.Tally.calls.Load().Now = int32(status.RowLook) + 1 // it is no call of the program
 	var err error
 	if waits {
 		err = c.Go(ctx, &l.args, &c.Waiter)
 	} else {
 		err = c.Enter(ctx, &l.args)
 	}
-	c.Tally.now = 0
+	c.Tally.calls.Load().Now = 0
 	if err != nil {
 		return l.failed(a, err)
 	}
@@ -229,9 +230,9 @@ func (l *Looks) replan(ctx context.Context, a *Args) error {
 	defer context.AfterFunc(c.ctx, cancel)()
 	l.replans++
 	w := newInnerWorld(c, fmt.Sprintf("%s replan#%d", c.Name, l.replans), call.Look)
-	c.Tally.now = rowOthers + 1
+	c.Tally.calls.Load().Now = int32(status.RowLook) + 1
 	changes, lower, err := c.Setup.Replan(within, w)
-	c.Tally.now = 0
+	c.Tally.calls.Load().Now = 0
 	if all := (*agree.Failed)(nil); err != nil && (c.failure.err != nil || !errors.As(err, &all)) {
 		if c.failure.err == nil {
 			err = c.Links.broken(ctx, a.ID.Name(), "measuring the network again", err)

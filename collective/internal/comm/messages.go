@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/treerun/treerun/collective/internal/p2p"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -27,7 +28,7 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 		return 0, err
 	}
 	defer m.c.End()
-	m.c.Tally.enter(rowRecv, len(in.Buf)) // which the Send is a part of
+	m.c.Tally.enter(status.RowRecv, len(in.Buf)) // which the Send is a part of
 	var sent, begun p2p.Ref
 	var n int
 	var err error
@@ -186,15 +187,15 @@ func (m *Messages) finish(ctx context.Context, ref p2p.Ref, n int) (int, error) 
 	if err := m.wait(ctx, p); err != nil || !p.Receives() {
 		return 0, err
 	}
-	add(&m.c.Tally.rows[rowRecv].bytes, p.Bytes()-n)
+	status.Add(&m.c.Tally.calls.Load().Rows[status.RowRecv].Bytes, p.Bytes()-n)
 	return p.Bytes(), nil
 }
 
 func rowOfMessage(send bool) int {
 	if send {
-		return rowSend
+		return status.RowSend
 	}
-	return rowRecv
+	return status.RowRecv
 }
 
 func (m *Messages) wait(ctx context.Context, p *p2p.Message) error {

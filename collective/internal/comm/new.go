@@ -23,6 +23,10 @@ func newComm(s *setup.Setup) *Comm {
 		prepared: map[call.ID]int{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c, c.Links.c, c.failure.c = c, c, c, c
+	calls, hide := s.Waiter.Watch.Page().Open(s.Name, s.Size)
+	c.Tally.calls.Store(calls)
+	c.Engine.Calls.SetLog(&calls.Log)
+	c.hide = hide
 	c.Looks.begin(c)
 	s.Waiter.Watch.SetBusy(c.Claimed)
 	s.Waiter.Watch.SetLeave(c.Close)

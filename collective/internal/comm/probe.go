@@ -7,6 +7,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/p2p"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -22,8 +23,8 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 	defer m.c.End()
 	p := &m.probe
 	*p = p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
-	m.c.Tally.enter(rowProbe, 0)
-	m.c.Tally.count(rowProbe, 0)
+	m.c.Tally.enter(status.RowProbe, 0)
+	m.c.Tally.count(status.RowProbe, 0)
 	found, err := m.c.Engine.Look(p)
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {

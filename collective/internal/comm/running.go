@@ -8,6 +8,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -115,7 +116,7 @@ func (c *Comm) callOf(seq uint64) *engine.Call {
 // counted corrects the counted bytes of a receive, once it is done: the message may have been shorter.
 func (r Request) counted() {
 	if g := r.Got; g != nil && r.done() {
-		add(&r.c.Tally.rows[rowRecv].bytes, g.Uncounted)
+		status.Add(&r.c.Tally.calls.Load().Rows[status.RowRecv].Bytes, g.Uncounted)
 		g.Uncounted = 0
 	}
 }
@@ -146,7 +147,7 @@ func (r Request) resume() (done bool, err error) {
 		c.Tally.enter(rowOfMessage(!r.message().Message().Receives()), 0)
 	} else {
 		begun := c.callOf(r.number)
-		c.Tally.enter(rowOf(&begun.ID), int(begun.ID.Count)*begun.Size())
+		c.Tally.enter(status.RowOf(&begun.ID), int(begun.ID.Count)*begun.Size())
 	}
 	return false, nil
 }
@@ -220,7 +221,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 		return c.Cancel(ctx, a)
 	}
 	bytes := a.bytes(c.Size)
-	sort := rowOf(&a.ID)
+	sort := status.RowOf(&a.ID)
 	first := c.Tally.enter(sort, bytes)
 	if err := c.MakeRoom(ctx); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -106,7 +107,7 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	c.subs[key]++
 	members := sha256.Sum256([]byte(key))
 	what := fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key])
-	c.Tally.count(rowSplit, 0)
+	c.Tally.count(status.RowSplit, 0)
 	p := c.Setup.NewPart(ranks, opts)
 	c.End()
 	return newSubComm(ctx, c, call, what, slices.Clone(ranks), p, nil, opts)
@@ -210,7 +211,7 @@ func exchange(ctx context.Context, c *Comm, call string, passes []p2p.Pass) erro
 		idle.Pause()
 	}
 	defer c.End()
-	c.Tally.enter(rowSplit, 0)
+	c.Tally.enter(status.RowSplit, 0)
 	defer waits.Within(ctx).Pause()() // it is c that waits now
 	return c.Messages.exchange(ctx, call, passes)
 }

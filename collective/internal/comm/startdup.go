@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -44,7 +45,7 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 		return nil, c.ArgumentError(startDup, "it is for %s", c.Plans.NoMessages())
 	}
 	c.dups++
-	c.Tally.count(rowSplit, 0)
+	c.Tally.count(status.RowSplit, 0)
 	w := newSubWorld(c, startDup, fmt.Sprintf("dup#%d", c.dups), numbers.Below(c.Size))
 	d := &StartedDup{c: c, world: w, made: make(chan struct{})}
 	w.Gather = d.gather
@@ -91,7 +92,7 @@ func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
 		return nil, err
 	}
 	c.started = slices.DeleteFunc(c.started, func(s *StartedDup) bool { return s == d })
-	c.Tally.enter(rowSplit, 0)
+	c.Tally.enter(status.RowSplit, 0)
 	if fault, failed := c.Engine.WaitBackground(ctx, d.rounds, &c.Waiter); failed {
 		err := c.failure.during(fault, startDup, "")
 		c.End()

@@ -17,8 +17,8 @@ type Calls struct {
 
 	rank, size int
 	ep         transport.Endpoint
-	chain      uint64   // digest of all calls of this rank so far
-	log        call.Log // of this rank
+	chain      uint64    // digest of all calls of this rank so far
+	log        *call.Log // of this rank
 }
 
 // Link is the receiving end of the link from a rank.
@@ -28,7 +28,12 @@ type Link struct {
 }
 
 // New returns the Calls of a rank of size ranks, before the first, whose end of links is ep.
-func New(ep transport.Endpoint, rank, size int) *Calls { return &Calls{rank: rank, size: size, ep: ep} }
+func New(ep transport.Endpoint, rank, size int) *Calls {
+	return &Calls{rank: rank, size: size, ep: ep, log: new(call.Log)}
+}
+
+// SetLog has c record its calls in log, which is empty. Call it before the first.
+func (c *Calls) SetLog(log *call.Log) { c.log = log }
 
 // Enter records and publishes call id, which begins by the plan of the given digest, and stores its header in h. begins
 // are those of its parts, where they differ and all ranks know them: their digest is in the header, too. The Chain of

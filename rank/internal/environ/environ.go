@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/status"
 )
 
 // Job is the job that this process is a rank of, whatever its source. LocalRank is -1, LocalSize 0 and Hosts nil where
@@ -20,6 +21,7 @@ type Job struct {
 	Seed      string            // HOST:PORT at which rank 0 listens
 	Control   net.Conn          // to treerun's launcher, nil where another one, or none, started the rank
 	News      *News             // of treerun's launcher in memory, nil for none
+	Page      *status.Page      // that treerun's launcher reads, nil for none
 	Variables map[string]string // settings that come from the environment: the variable of each
 }
 

@@ -19,15 +19,14 @@ func inherit(text string) (*Job, error) {
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s=%.40q, want the number of a descriptor", job.EnvFD, text)
 	}
-	f, news, err := readJobFile(fd)
+	j, err := readJobFile(fd)
 	if err != nil {
 		return nil, fmt.Errorf("job file at descriptor %d (%s): %w", fd, job.EnvFD, err)
 	}
-	control, err := openControl(f.ControlFD)
-	if err != nil {
-		return nil, fmt.Errorf("control socket at descriptor %d: %w", f.ControlFD, err)
+	if j.Control, err = openControl(j.ControlFD); err != nil {
+		return nil, fmt.Errorf("control socket at descriptor %d: %w", j.ControlFD, err)
 	}
-	return &Job{File: *f, Control: control, News: news}, nil
+	return j, nil
 }
 
 // closed is the cause of a missing inherited descriptor, and the remedy.
@@ -36,27 +35,28 @@ const closed = "a wrapper between treerun and this program has closed it (hint: 
 
 // readJobFile reads the job file, and then closes it. A descriptor that is not the job file remains untouched: where a
 // wrapper has closed the descriptor of the job file, its number belongs to the Go runtime or to a library.
-func readJobFile(fd int) (f *job.File, news *News, err error) {
+func readJobFile(fd int) (*Job, error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {
-		return nil, nil, fmt.Errorf("%w: %s", err, closed)
+		return nil, fmt.Errorf("%w: %s", err, closed)
 	}
 	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Nlink != 0 {
-		return nil, nil, errors.New("it is not a memory file: " + closed)
+		return nil, errors.New("it is not a memory file: " + closed)
 	}
-	f, err = job.ReadFile(io.NewSectionReader(borrowed(fd), 0, stat.Size))
+	f, err := job.ReadFile(io.NewSectionReader(borrowed(fd), 0, stat.Size))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	syscall.CloseOnExec(fd)
 	file := os.NewFile(uintptr(fd), "job file")
 	defer file.Close()
 	_, _ = file.Seek(stat.Size, io.SeekStart) // the launcher sees by the offset that the rank has read it
 	// Other processes that have the memory file open do not use it. It may be sealed, which does no harm.
+	j := &Job{File: *f}
 	if file.Truncate(0) == nil {
-		news = mark(file)
+		j.News, j.Page = mark(file)
 	}
-	return f, news, nil
+	return j, nil
 }
 
 // borrowed reads a descriptor that may have another owner: it moves no offset, and closes nothing.

@@ -19,7 +19,7 @@ func TestNews(t *testing.T) {
 	if err := file.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	news := mark(file)
+	news, _ := mark(file)
 	if news == nil {
 		t.Fatal("there is no page")
 	}

@@ -1,6 +1,6 @@
 //go:build !race
 
-package comm
+package status
 
 // underRace reports whether the race detector is enabled.
 const underRace = false
