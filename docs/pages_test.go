@@ -127,7 +127,7 @@ func TestPagesRun(t *testing.T) {
 func TestPagesElsewhere(t *testing.T) {
 	r := newReader(t)
 	subcommand := regexp.MustCompile(`^treerun (topo|bench|plan|sim)\b`)
-	resize := regexp.MustCompile(`^treerun resize( \w{13})?`)
+	ofJob := regexp.MustCompile(`^treerun (resize|status)( \w{13})?`)
 	for _, page := range pages(t) {
 		for _, block := range blocks(read(t, page), "sh") {
 			for line := range strings.Lines(block) {
@@ -141,8 +141,8 @@ func TestPagesElsewhere(t *testing.T) {
 				case subcommand.MatchString(command):
 					command = subcommand.ReplaceAllString(command, "${0} --launch-agent 'false {host}'")
 					want = []int{125} // there is no such host
-				case resize.MatchString(command):
-					command = resize.ReplaceAllString(command, "treerun resize none")
+				case ofJob.MatchString(command):
+					command = ofJob.ReplaceAllString(command, "treerun ${1} none")
 					want = []int{125} // there is no such job
 				case strings.HasPrefix(command, "treerun "):
 					command = "treerun --dry-run " + strings.TrimPrefix(command, "treerun ")
@@ -163,7 +163,7 @@ func TestOptions(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Options\n\nWhat `treerun --help` and its subcommands print. " +
 		"Generated: `go test ./docs -run TestOptions -rewrite`.\n")
-	for _, sub := range []string{"", "topo", "plan", "sim", "bench", "check", "resize"} {
+	for _, sub := range []string{"", "topo", "plan", "sim", "bench", "check", "status", "resize"} {
 		args := append(strings.Fields(sub), "--help")
 		out, err := exec.Command(exe, args...).Output()
 		if err != nil {

@@ -42,6 +42,7 @@ var commands = map[string]func(args []string) (int, error){
 	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
 	"bench":   bench.Main,
 	"resize":  runResize,
+	"status":  runStatus,
 
 	// Commands that treerun starts itself; they are not documented for users.
 	agent.Command:                     agent.Main,

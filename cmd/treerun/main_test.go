@@ -31,10 +31,8 @@ func TestMain(m *testing.M) {
 		"treerun": main, "exe": main, "member": runMember, "stopper": stopper, "soak": soaker,
 		"intruder": runIntruder, "looper": looper, "dying": runDying,
 		"restorer": restorer, "changer": changer,
-		"hostkiller": hostkiller,
-		"joiner":     joiner,
-		"returner":   returner,
-		"lives":      runLives,
+		"hostkiller": hostkiller, "hanger": hanger, "joiner": joiner,
+		"returner": returner, "lives": runLives,
 	})
 }
 

@@ -118,7 +118,7 @@ func quote(arg string) string {
 // The rest of this file makes completions for a shell and a page for man from the flags of all commands.
 
 // commandsWithFlags are the commands with flags, in the order of the manual; "" is the one without a name.
-var commandsWithFlags = []string{"", "topo", "plan", "sim", "bench", "check", "resize"}
+var commandsWithFlags = []string{"", "topo", "plan", "sim", "bench", "check", "status", "resize"}
 
 // shells has the completion script of each shell, and the help text about them.
 //

@@ -48,7 +48,7 @@ func Unmarshal(b []byte, v any) error {
 }
 
 // maxDepth is the maximum nesting depth of arrays and maps.
-const maxDepth = 8
+const maxDepth = 12
 
 var (
 	errShort = errors.New("a length goes beyond the end of the input")

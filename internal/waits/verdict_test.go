@@ -61,7 +61,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// In random small jobs in which some ranks can never make progress the verdict is a circle, and else it names a rank that
+// In random small jobs in which some ranks can never make progress the verdict is a circle. Else it names a rank that
 // waits for none, if any rank waits.
 func TestJudgeRandomJobs(t *testing.T) {
 	circles := 0

@@ -19,19 +19,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// Request is the message of a command to a launcher.
+// Request is the message of a command to a launcher: the one to change the number of ranks, or to look at them.
 type Request struct {
-	Size int // the number of ranks that the job shall have
+	Size   int   // the number of ranks that the job shall have; 0: the request is about its state
+	Stacks []int // ranks whose stacks are wanted
 }
 
 // Answer is the launcher's answer.
 type Answer struct {
-	Error string // why the request cannot be carried out; "": it is
-	Text  string // what will happen, for the user
+	Error string       // why the request cannot be carried out; "": it is
+	Text  string       // what will happen, or the verdict, for the user
+	Job   *inspect.Job // the state of the job
 }
 
 // The frames: a Request or an Answer, as msgpack.
@@ -40,7 +43,7 @@ const (
 	answerFrame  = 2
 )
 
-var sizes = strict.FrameSizes{requestFrame: {1, 1 << 10}, answerFrame: {1, 16 << 10}}
+var sizes = strict.FrameSizes{requestFrame: {1, 64 << 10}, answerFrame: {1, 256 << 20}}
 
 // limit is how long either side waits for the other.
 const limit = 10 * time.Second
@@ -99,7 +102,7 @@ func serve(conn net.Conn, handle func(Request) Answer) {
 	}
 	r, err := decode[Request](conn, requestFrame)
 	if err == nil {
-		err = job.Within("number of ranks: %d", r.Size, 1, job.MaxRanks)
+		err = job.Within("number of ranks: %d", r.Size, 0, job.MaxRanks)
 	}
 	a := Answer{}
 	if err != nil {
@@ -178,8 +181,8 @@ func dial(ctx context.Context, id string) (net.Conn, error) {
 	d := net.Dialer{Timeout: limit}
 	conn, err := d.DialContext(ctx, "unix", prefix+id)
 	if errors.Is(err, unix.ECONNREFUSED) {
-		return nil, fmt.Errorf("job %s does not run on this host, or its ranks cannot change (hint: call treerun on the "+
-			"host of its launcher; the job needs --on-failure respawn or shrink)", id)
+		return nil, fmt.Errorf("job %s does not run on this host (hint: call treerun on the host of its launcher; "+
+			"treerun status lists the jobs here)", id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("job %s: %w", id, err)

@@ -128,6 +128,8 @@ func (h *Host) Order(b wire.Body) {
 			h.replace(b.Lost)
 		case *wire.Kill:
 			killRank(h, b)
+		case *wire.Look:
+			look(h, b)
 		case *wire.Last:
 			h.last = true
 			h.endIfDone()

@@ -213,24 +213,6 @@ func describe(orders []membership.Order) (text string) {
 	return text
 }
 
-// listen opens the socket for the user's commands.
-func (s *supervisor) listen() {
-	var err error
-	s.control, err = control.Listen(s.jobID, func(r control.Request) control.Answer {
-		answer := make(chan control.Answer, 1)
-		s.post(func() { answer <- s.resize(r.Size) })
-		select {
-		case a := <-answer:
-			return a
-		case <-s.quit:
-			return control.Answer{Error: "it has ended"}
-		}
-	})
-	if err != nil {
-		s.job.Trace("%v", err)
-	}
-}
-
 // orderTo gives an order to one host.
 func (s *supervisor) orderTo(h *hostState, b wire.Body) {
 	if h.Local {

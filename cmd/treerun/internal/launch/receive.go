@@ -136,6 +136,8 @@ func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 	case *wire.Signal:
 		s.job.Trace("%s: treerun there got %s", h.Name, job.SignalName(b.Number))
 		s.handle(b.Number)
+	case *wire.Seen:
+		s.onSeen(h, b)
 	case *wire.Note:
 		if b.Verbose {
 			s.job.Trace("%s: %s", h.Name, b.Text)

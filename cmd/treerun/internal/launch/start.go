@@ -21,6 +21,7 @@ func newSupervisor(j *Job) (*supervisor, error) {
 	s := &supervisor{
 		job: j, start: time.Now(), reaper: host.NewReaper(),
 		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[string]*stall),
+		looks: make(map[int]*look),
 	}
 	lives := j.Lives
 	lives.Size = j.Size
@@ -119,8 +120,10 @@ func (s *supervisor) startAll() {
 	if s.job.Lives.Policy != membership.Stop {
 		s.limitUnreported()
 	}
-	if s.renews() {
+	if s.control == nil {
 		s.listen()
+	}
+	if s.renews() {
 		go s.takeBack()
 	}
 	what, started := numbers.Count(len(s.ranks), "rank"), 0

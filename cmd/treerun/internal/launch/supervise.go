@@ -62,7 +62,9 @@ type supervisor struct {
 
 	lostNext     string            // what follows the loss of the ranks of a host
 	stallTimeout time.Duration     // of --stall-timeout; 0: none
-	control      *control.Listener // nil where the ranks cannot change
+	control      *control.Listener // for the user's commands; nil: it could not be opened
+	looks        map[int]*look     // that are not over, by number
+	looked       int               // number of looks so far
 	draining     bool              // all ranks have ended
 	running      int               // ranks that have not ended
 	printing     int               // streams of ranks that have not ended

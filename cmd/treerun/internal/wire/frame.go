@@ -19,7 +19,7 @@ import (
 var bodies = []Body{
 	nil, new(Join), new(Run), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
 	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(NodeHello),
-	new(Spawn), new(Last), new(Kill), new(Replace), new(Unstarted),
+	new(Spawn), new(Last), new(Kill), new(Replace), new(Unstarted), new(Look), new(Seen),
 }
 
 // kindOf returns the kind of a Body.
@@ -48,7 +48,7 @@ func init() {
 	for k := 1; k < len(bodies); k++ {
 		limit := maxSmall
 		switch bodies[k].(type) {
-		case *NodeHello, *Join, *Run, *Lost, *Started, *Ended, *RankMessage:
+		case *NodeHello, *Join, *Run, *Lost, *Started, *Ended, *RankMessage, *Look, *Seen:
 			limit = maxLarge
 		}
 		sizes[byte(k)] = [2]int{hostSize, hostSize + limit}
@@ -183,6 +183,17 @@ func (u *Unstarted) check() error {
 }
 
 func (k *Kill) check() error { return errors.Join(checkRank(k.Rank), checkAttempt(k.Attempt)) }
+
+func (l *Look) check() error { return checkAll(l.Stacks, checkRank) }
+
+func (s *Seen) check() error {
+	for i := range s.Ranks {
+		if err := s.Ranks[i].Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (r *RanksExited) check() error { return within("port %d", r.Port, 0, 65535) }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/internal/job"
 )
 
@@ -88,6 +89,12 @@ type (
 	// Last announces that no more ranks will be started: the host ends with its last rank.
 	Last struct{}
 
+	// Look requests a Seen.
+	Look struct {
+		Number int
+		Stacks []int // ranks whose stacks are wanted
+	}
+
 	// Signal is passed on to all process groups of the ranks. SIGTERM and SIGKILL stop or end all ranks, and the
 	// processes that ended ones have left. After SIGTSTP the launcher is stopped, and silent until SIGCONT. As a
 	// report: the treerun of a node got this signal to stop the job.
@@ -163,6 +170,12 @@ type (
 	RanksExited struct {
 		Stuck bool // some processes hang in the kernel
 		Port  int  // a free TCP port, 0 if there is none
+	}
+
+	// Seen is what the Look of that number has found out about the ranks that run on the host.
+	Seen struct {
+		Number int
+		Ranks  []inspect.Rank
 	}
 
 	// Lost reports hosts that cannot be reached any more.

@@ -1,0 +1,102 @@
+package inspect
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/stacks"
+)
+
+// Target is a rank that runs on this host.
+type Target struct {
+	Rank, PID int
+	Page      io.ReaderAt // its status page
+	Stack     bool        // the stacks of all its goroutines are wanted
+}
+
+type pageReader = io.ReaderAt
+
+// How long a look takes at the threads of processes that do not wait for others, and of how many; and the number of
+// ranks of which it reads the stacks.
+const (
+	lookFor    = 50 * time.Millisecond
+	maxThreads = 64
+)
+
+// Look looks at the ranks of this host.
+func Look(host string, targets []Target) []Rank {
+	all := make([]Rank, len(targets))
+	var closer []*Rank
+	for i, t := range targets {
+		r := &all[i]
+		*r = Rank{Rank: t.Rank, Host: host, PID: t.PID}
+		r.readPage(t.Page)
+		r.Process.read(t.PID)
+		state := r.Process.State
+		if len(r.Waits) == 0 && !state.Stopped() && !state.Ended() && len(closer) < maxThreads {
+			closer = append(closer, r)
+		}
+	}
+	began, before := time.Now(), make([]threads, len(closer))
+	for i, r := range closer {
+		before[i] = readThreads(r.PID)
+	}
+	readLines(all, targets)
+	if len(closer) == 0 {
+		return all
+	}
+	time.Sleep(lookFor - min(lookFor, time.Since(began)))
+	over := time.Since(began)
+	for i, r := range closer {
+		after := readThreads(r.PID)
+		r.Process.between(&before[i], &after, over)
+	}
+	return all
+}
+
+// reader reads stacks: files of programs once, for all looks of this process.
+var reader struct {
+	sync.Mutex
+	stacks.Reader
+}
+
+// readLines reads the lines of the ranks that do not wait for others, and of others up to maxThreads in all; and the
+// stacks that are wanted.
+func readLines(all []Rank, targets []Target) {
+	n := 0
+	for _, waits := range []bool{false, true} {
+		for i := range all {
+			r := &all[i]
+			if r.Process.State.Ended() || len(r.Waits) > 0 != waits {
+				continue
+			}
+			if n++; n <= maxThreads || targets[i].Stack {
+				r.readStacks(targets[i].Stack)
+			}
+		}
+	}
+}
+
+// readStacks sets the line of the program that the rank is at, and with all the stacks of its goroutines.
+func (r *Rank) readStacks(all bool) {
+	reader.Lock()
+	defer reader.Unlock()
+	s, err := reader.Read(r.PID)
+	if err != nil {
+		r.NoLine = errors.Unwrap(err).Error()
+		return
+	}
+	switch g, frame := s.Where(); {
+	case frame != nil:
+		r.Line = frame.String()
+	case g != nil && g.OnCPU:
+		r.NoLine = "its goroutine runs on a CPU at this moment"
+	default:
+		r.NoLine = "no goroutine is in code of the program"
+	}
+	if all {
+		r.Stack = s.String()
+	}
+}

@@ -1,0 +1,226 @@
+// Package inspect is the look into a job that runs: what the processes of ranks do, from their status pages and from
+// /proc; the verdict, why ranks wait, which follows from that of all ranks; and both as text. The host of a rank looks,
+// the launcher judges. Only packages below cmd/treerun import it.
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/status"
+	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/topo"
+)
+
+// Rank is what a look has found out about one rank.
+type Rank struct {
+	Rank    int // the launcher's number
+	Host    string
+	PID     int
+	Process Process
+	Page    *status.Rank // nil: Blind is the reason
+	Blind   string
+	Waits   []waits.Waiting // in the numbers of the epoch
+	Line    string          // the line of the program that it is at, as in "main.load at data.go:81"; "": see NoLine
+	NoLine  string          // why the line is not known, "" if none was read
+	Stack   string          // of all its goroutines, where that was wanted
+}
+
+// maxTexts bounds the texts of a rank from another host, in bytes.
+const maxTexts = 1 << 20
+
+// Check reports an error if r, which came from another host, cannot be used.
+func (r *Rank) Check() error {
+	s := waits.Status{Waits: r.Waits}
+	err := errors.Join(job.Within("rank %d", r.Rank, 0, job.MaxRanks-1),
+		job.Within("bytes of texts: %d", len(r.Host)+len(r.Blind)+len(r.Line)+len(r.NoLine)+len(r.Stack), 0, maxTexts),
+		s.Check(job.MaxRanks))
+	if r.Page != nil {
+		err = errors.Join(err, job.Within("epoch %d", r.Page.Epoch, 0, job.MaxEpoch),
+			job.Within("number in the epoch: %d", r.Page.Rank, 0, job.MaxRanks-1))
+	}
+	return err
+}
+
+// Job is a job as a look has found it.
+type Job struct {
+	ID      string
+	Program string
+	Ranks   []Rank
+	Silent  []string // hosts that have not answered
+	Began   int64    // Unix time in nanoseconds
+	Seen    int64    // that of the look
+}
+
+// readPage sets the parts of r that are in its status page.
+func (r *Rank) readPage(page pageReader) {
+	p, err := status.Read(page)
+	if err != nil || p.Phase == status.Starting && p.Size == 0 {
+		r.Blind = "it has not called rank.Init yet, or does not use package rank"
+		return
+	}
+	var s waits.Status
+	if len(p.Waits) > 0 && strict.Unmarshal(p.Waits, &s) == nil && s.Check(max(p.Size, 1)) == nil {
+		r.Waits = s.Waits
+	}
+	p.Waits = nil
+	r.Page = p
+}
+
+// in describes the call of the rank, "" if it is in none.
+func (r *Rank) in() string {
+	if len(r.Waits) > 0 && r.Waits[0].GaveUp == 0 {
+		return scoped(r.Waits[0].In, r.Waits[0].Scope)
+	}
+	if r.Page == nil {
+		return ""
+	}
+	for i := range r.Page.Comms {
+		c := &r.Page.Comms[i]
+		if c.In == "" {
+			continue
+		}
+		if len(c.Latest) > 0 && c.Latest[0].Name() == c.In {
+			return scoped(c.Latest[0].String(), c.Name)
+		}
+		return scoped(c.In, c.Name)
+	}
+	return ""
+}
+
+// last describes the latest collective of the rank, "" if there was none.
+func (r *Rank) last() string {
+	if r.Page == nil {
+		return ""
+	}
+	for i := range r.Page.Comms {
+		if c := &r.Page.Comms[i]; len(c.Latest) > 0 {
+			return scoped(c.Latest[0].String(), c.Name)
+		}
+	}
+	return ""
+}
+
+// since returns how long the rank has waited when it was seen, 0 if it does not wait.
+func (r *Rank) since(seen int64) (longest time.Duration) {
+	for _, w := range r.Waits {
+		if w.GaveUp == 0 {
+			longest = max(longest, time.Duration(seen-w.Since))
+		}
+	}
+	return longest
+}
+
+func scoped(in, scope string) string {
+	if scope == "" || scope == "world" {
+		return in
+	}
+	return in + " on " + scope
+}
+
+// seen returns r for the verdict, with the launcher's numbers in place of those of its epoch, which origin maps.
+func (r *Rank) seen(origin func(rank int) int) waits.Seen {
+	s := waits.Seen{Rank: r.Rank, Blind: r.Blind, Is: r.Process.Is(r.PID),
+		Down: r.Process.State.Stopped() || r.Process.State.Ended()}
+	if s.Down {
+		s.Is = cmp.Or(r.in(), "no call") + "; " + s.Is
+		s.Is = "is in " + s.Is
+	}
+	for _, w := range r.Waits {
+		from := w.For
+		w.For = nil
+		for _, to := range from {
+			if o := origin(to); o >= 0 {
+				w.For = append(w.For, o)
+			}
+		}
+		if w.Scope == "world" {
+			w.Scope = ""
+		}
+		s.Waits = append(s.Waits, w)
+	}
+	if in := r.in(); in != "" && len(s.Waits) == 0 {
+		s.Calls = []string{in}
+	}
+	return s
+}
+
+// Judge returns why the ranks of a job wait, in the launcher's numbers.
+func Judge(j *Job) waits.Verdict {
+	type place struct{ epoch, rank int }
+	origins := make(map[place]int)
+	for i := range j.Ranks {
+		if p := j.Ranks[i].Page; p != nil && p.Size > 0 {
+			origins[place{p.Epoch, p.Rank}] = j.Ranks[i].Rank
+		}
+	}
+	var all []waits.Seen
+	for i := range j.Ranks {
+		r, epoch := &j.Ranks[i], 0
+		if r.Page != nil {
+			epoch = r.Page.Epoch
+		}
+		all = append(all, r.seen(func(rank int) int {
+			if o, ok := origins[place{epoch, rank}]; ok {
+				return o
+			}
+			return -1
+		}))
+	}
+	return waits.Judge(all)
+}
+
+// Text returns the verdict in one sentence or two, for people.
+func (j *Job) Text(v *waits.Verdict) string {
+	switch {
+	case len(j.Ranks) == 0:
+		return "no rank runs"
+	case v.Waiting == 0:
+		return "no rank waits for another"
+	case v.Circle != "":
+		return v.Circle
+	}
+	text := fmt.Sprintf("%s in %s for %s; ", count(len(v.Together), len(j.Ranks)), v.Call,
+		seconds(time.Duration(j.Seen-v.Since)))
+	if len(v.AtFault) == 0 {
+		return text + "the cause is not known"
+	}
+	text += fmt.Sprintf("rank %d %s", v.AtFault[0], v.Is)
+	if line := j.lineOf(v.AtFault[0]); line != "" {
+		text += ", in " + line
+	}
+	if more := v.AtFault[1:]; len(more) > 0 {
+		text += fmt.Sprintf(" (%s %s likewise)", numbers.Plural(len(more), "rank"), topo.RankList(more))
+	}
+	return text
+}
+
+func (j *Job) lineOf(rank int) string {
+	for i := range j.Ranks {
+		if j.Ranks[i].Rank == rank {
+			return j.Ranks[i].Line
+		}
+	}
+	return ""
+}
+
+// count is the subject of a sentence about n of all ranks.
+func count(n, all int) string {
+	if n == 1 {
+		return fmt.Sprintf("1 of %d ranks waits", all)
+	}
+	return fmt.Sprintf("%d of %d ranks wait together", n, all)
+}
+
+// seconds rounds a duration for people.
+func seconds(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}

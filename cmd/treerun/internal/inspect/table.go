@@ -1,0 +1,137 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
+)
+
+// Print writes the verdict, and a table with a line for all ranks that are in the same state.
+func (j *Job) Print(w io.Writer, verdict string) error {
+	fmt.Fprintf(w, "job %s: %s, %s, for %s\n", j.ID, j.Program, numbers.Count(len(j.Ranks), "rank"),
+		seconds(time.Duration(j.Seen-j.Began)))
+	fmt.Fprintln(w, verdict)
+	for _, h := range j.Silent {
+		fmt.Fprintf(w, "host %s does not answer\n", h)
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RANKS\tHOST\tPID\tPROCESS\tMEMORY\tCALL\tWAITS\tFOR\tLINE")
+	for _, group := range j.groups() {
+		r := group[0]
+		ranks := make([]int, len(group))
+		memory, line := int64(0), r.Line
+		for i, g := range group {
+			ranks[i] = g.Rank
+			memory = max(memory, g.Process.Memory)
+			if g.Line != line {
+				line = ""
+			}
+		}
+		pid := strconv.Itoa(r.PID)
+		if len(group) > 1 {
+			pid = "-"
+		}
+		waits, on := "-", "-"
+		if d := r.since(j.Seen); d > 0 {
+			waits, on = seconds(d), r.waitsFor()
+		}
+		call := r.in()
+		switch {
+		case call == "" && r.last() != "":
+			call = "none since " + r.last()
+		case call == "":
+			call = "none"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", topo.RankList(ranks), r.Host, pid, r.Process.word(),
+			numbers.Bytes(memory), call, waits, on, cmp.Or(line, "-"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	notes := make(map[string][]int)
+	for i := range j.Ranks {
+		r := &j.Ranks[i]
+		if r.Blind != "" {
+			notes[r.Blind] = append(notes[r.Blind], r.Rank)
+		}
+		if r.NoLine != "" {
+			note := "no line: " + r.NoLine
+			notes[note] = append(notes[note], r.Rank)
+		}
+	}
+	if len(notes) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, note := range slices.Sorted(maps.Keys(notes)) {
+		fmt.Fprintf(w, "%s %s: %s\n", numbers.Plural(len(notes[note]), "rank"), topo.RankList(notes[note]), note)
+	}
+	for i := range j.Ranks {
+		if r := &j.Ranks[i]; r.Stack != "" {
+			fmt.Fprintf(w, "\nrank %d, process %d on %s:\n%s", r.Rank, r.PID, r.Host, r.Stack)
+		}
+	}
+	return nil
+}
+
+// groups returns the ranks, those together that a line of the table describes alike. Ranks that do not wait for others
+// have a line each.
+func (j *Job) groups() [][]*Rank {
+	type likeness struct{ host, state, call, last, on string }
+	index := make(map[likeness]int)
+	var all [][]*Rank
+	for i := range j.Ranks {
+		r := &j.Ranks[i]
+		like := likeness{r.Host, r.Process.word(), r.in(), r.last(), r.waitsFor()}
+		at, known := index[like]
+		if !known || len(r.Waits) == 0 && len(j.Ranks) <= maxLines {
+			index[like] = len(all)
+			all = append(all, []*Rank{r})
+			continue
+		}
+		all[at] = append(all[at], r)
+	}
+	return all
+}
+
+// maxLines is the number of ranks above which also those that do not wait share lines.
+const maxLines = 32
+
+// waitsFor lists the ranks that the rank waits for, in the numbers of its epoch.
+func (r *Rank) waitsFor() string {
+	for _, w := range r.Waits {
+		if w.GaveUp == 0 && len(w.For) > 0 {
+			return topo.RankList(w.For)
+		}
+	}
+	return "-"
+}
+
+// word is the state of a process in one word.
+func (p *Process) word() string {
+	switch {
+	case !p.State.Known():
+		return "gone"
+	case p.State.Stopped():
+		return "stopped"
+	case p.State.Ended():
+		return "ended"
+	case p.Over == 0:
+		return "runs"
+	case p.Hangs, p.Call != "" && p.Used < p.Over/5:
+		return cmp.Or(p.Call, "blocked")
+	case p.Used >= p.Over/5:
+		return "computes"
+	case p.Ready:
+		return "starves"
+	}
+	return "sleeps"
+}

@@ -1,0 +1,101 @@
+package launch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/control"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+)
+
+// listen opens the socket for the user's commands.
+func (s *supervisor) listen() {
+	var err error
+	s.control, err = control.Listen(s.jobID, func(r control.Request) control.Answer {
+		answer := make(chan control.Answer, 1)
+		s.post(func() {
+			if r.Size > 0 {
+				answer <- s.resize(r.Size)
+				return
+			}
+			s.look(r.Stacks, func(j *inspect.Job) { answer <- control.Answer{Job: j} })
+		})
+		select {
+		case a := <-answer:
+			if a.Job != nil {
+				v := inspect.Judge(a.Job)
+				a.Text = a.Job.Text(&v)
+			}
+			return a
+		case <-s.quit:
+			return control.Answer{Error: "it has ended"}
+		}
+	})
+	if err != nil {
+		s.job.Trace("%v", err)
+	}
+}
+
+// lookTimeout is the time that hosts have to answer to a look.
+const lookTimeout = 500 * time.Millisecond
+
+// look is a look into the job that hosts have still to answer.
+type look struct {
+	job     inspect.Job
+	waiting []*hostState
+	done    func(*inspect.Job)
+}
+
+// look looks at all ranks that run, and then calls done. stacks are the ranks whose stacks are wanted.
+func (s *supervisor) look(stacks []int, done func(*inspect.Job)) {
+	k := &look{done: done, job: inspect.Job{ID: s.jobID, Program: s.job.Program, Began: s.start.UnixNano()}}
+	for _, h := range s.hosts {
+		if !h.lost && h.phase == started {
+			k.waiting = append(k.waiting, h)
+		}
+	}
+	s.looked++
+	number := s.looked
+	s.looks[number] = k
+	for _, h := range k.waiting {
+		s.orderTo(h, &wire.Look{Number: number, Stacks: stacks})
+	}
+	s.after(lookTimeout, func() { s.endLook(number) })
+	if len(k.waiting) == 0 {
+		s.endLook(number)
+	}
+}
+
+// onSeen adds what a host has seen to the look that has requested it, unless that is over.
+func (s *supervisor) onSeen(h *hostState, b *wire.Seen) {
+	k := s.looks[b.Number]
+	if k == nil || !slices.Contains(k.waiting, h) {
+		return
+	}
+	for _, r := range b.Ranks {
+		if r.Rank < len(s.ranks) && s.ranks[r.Rank].host == h {
+			r.Host = h.Name
+			k.job.Ranks = append(k.job.Ranks, r)
+		}
+	}
+	k.waiting = slices.DeleteFunc(k.waiting, func(other *hostState) bool { return other == h })
+	if len(k.waiting) == 0 {
+		s.endLook(b.Number)
+	}
+}
+
+// endLook ends a look, if it is not over.
+func (s *supervisor) endLook(number int) {
+	k := s.looks[number]
+	if k == nil {
+		return
+	}
+	delete(s.looks, number)
+	for _, h := range k.waiting {
+		k.job.Silent = append(k.job.Silent, h.Name)
+	}
+	slices.SortFunc(k.job.Ranks, func(a, b inspect.Rank) int { return a.Rank - b.Rank })
+	k.job.Seen = time.Now().UnixNano()
+	k.done(&k.job)
+}

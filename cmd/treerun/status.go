@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/control"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
+)
+
+const statusUsage = `usage: treerun status [JOB] [flags]
+
+status shows what the ranks of a running job do, and why they wait: the rank
+that the others wait for, its call, the state of its process, and its line of
+the program. It looks from outside, so it also works when ranks are stopped,
+blocked or computing. The launcher of the job must be on this host, and belong
+to the same user. JOB is the job's id; it may be left out where the user has
+one job here. With several jobs and no JOB each gets a line.
+
+flags:
+%s`
+
+// watchEvery is the time between two looks of --watch.
+const watchEvery = time.Second
+
+// runStatus is the command status.
+func runStatus(args []string) (int, error) {
+	var request control.Request
+	help, asJSON, watch := false, false, false
+	f := cmdline.NewFlags("treerun status", &help)
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVar(&watch, "watch", false, "look again every second, until Ctrl-C or the end of the job")
+	f.IntSliceVar(&request.Stacks, "stacks", nil, "also print the goroutines of these ranks")
+	if err := cmdline.Parse(f, args, ""); err != nil {
+		return 0, cmdline.Usagef("%w", err)
+	}
+	switch {
+	case help:
+		fmt.Printf(statusUsage, cmdline.Usages(f))
+		return 0, nil
+	case f.NArg() > 1:
+		return 0, cmdline.Usagef("status: want one job, not %d", f.NArg())
+	}
+	ctx := context.Background()
+	ids := f.Args()
+	if len(ids) == 0 {
+		var err error
+		if ids, err = control.Jobs(ctx); err != nil {
+			return 0, err
+		}
+		if len(ids) == 0 {
+			fmt.Fprintln(os.Stderr, "treerun: no job of this user runs on this host")
+			return 0, nil
+		}
+	}
+	for {
+		for _, id := range ids {
+			if err := printStatus(ctx, id, request, asJSON, len(ids) > 1, watch); err != nil {
+				return 0, err
+			}
+		}
+		if !watch {
+			return 0, nil
+		}
+		time.Sleep(watchEvery)
+	}
+}
+
+// printStatus looks into a job, and prints what it sees.
+func printStatus(ctx context.Context, id string, r control.Request, asJSON, brief, clear bool) error {
+	a, err := control.Ask(ctx, id, r)
+	switch {
+	case err != nil:
+		return err
+	case a.Job == nil:
+		return fmt.Errorf("job %s: the launcher has sent no state (is it of another version of treerun?)", id)
+	case asJSON:
+		return json.NewEncoder(os.Stdout).Encode(struct {
+			Verdict string       `json:"verdict"`
+			Job     *inspect.Job `json:"job"`
+		}{a.Text, a.Job})
+	case brief:
+		fmt.Printf("%s  %s  %d ranks  %s\n", id, a.Job.Program, len(a.Job.Ranks), a.Text)
+		return nil
+	case clear && term.IsTerminal(1):
+		fmt.Print("\x1b[H\x1b[2J")
+	}
+	return a.Job.Print(os.Stdout, a.Text)
+}
