@@ -129,8 +129,8 @@ func (o *options) checkPolicy() error {
 	case o.flags.Changed("min-np") && p != membership.Respawn && p != membership.Shrink:
 		return cmdline.Usagef("--min-np is for --on-failure respawn or shrink, not %s", word)
 	}
-	if o.flags.Changed("spares") && p != membership.Respawn {
-		return cmdline.Usagef("--spares is for --on-failure respawn, not %s", word)
+	if o.flags.Changed("spares") && p != membership.Restart && p != membership.Respawn {
+		return cmdline.Usagef("--spares is for --on-failure restart or respawn, not %s", word)
 	}
 	return nil
 }

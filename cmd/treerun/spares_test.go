@@ -53,11 +53,35 @@ func TestSpares(t *testing.T) {
 	}
 }
 
+// With restart, all ranks start again, those of the lost host on a spare one; until none is left.
+func TestSparesOfRestart(t *testing.T) {
+	l := launchHosts(t, "-H", "b:2,a:1,c:2,d:2", "--spares", "2", "--on-failure", "restart", "--tag-output=false", "sh",
+		"-c", `echo $RANK has master $MASTER_ADDR; exec hostkiller`)
+	l.checkEnd(0)
+	out := strings.Join(l.output, "\n")
+	for _, want := range []string{"rank 0 on host d", "rank 1 on host d", "rank 2 on host a", "2 has master d"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	for _, want := range []string{"; all ranks start again (restart 1 of 3), these on host c\n",
+		"; all ranks start again (restart 2 of 3), these on host d\n", "has ended well with 3 (0-2), after the loss of:"} {
+		if !strings.Contains(l.stderr.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &l.stderr)
+		}
+	}
+	l = launchHosts(t, "-H", "a:1,b:1", "--on-failure", "restart", "hostkiller")
+	l.checkEnd(125)
+	if text := l.stderr.String(); !strings.Contains(text, "; the job ends: its host is lost\n") {
+		t.Errorf("stderr:\n%s", text)
+	}
+}
+
 // Flags that ask for hosts that are not there, or for no use of them.
 func TestSparesUsage(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-H a:1,b:1 --spares 2 --on-failure respawn", "--spares 2 leaves none of 2 hosts"},
-		{"-H a:1,b:1 --spares 1", "--spares is for --on-failure respawn, not stop"},
+		{"-H a:1,b:1 --spares 1", "--spares is for --on-failure restart or respawn, not stop"},
 		{"-H a:1,localhost:1 --spares 1 --on-failure respawn", "localhost is this host"},
 	} {
 		l := startTreerun(t, nil, append(strings.Fields(c.args), "true")...)

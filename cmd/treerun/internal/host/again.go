@@ -56,8 +56,11 @@ func reportUnstarted(h *Host, rank, attempt int, err error) {
 	h.cfg.Report(&wire.Unstarted{Rank: rank, Attempt: attempt, Code: cmdline.ExitCode(err), Text: err.Error()})
 }
 
-// replace takes the place of a host that is lost.
+// replace takes the place of a host that is lost: in this run, or in the next one after a restart.
 func (h *Host) replace(lost int) {
+	if h.done {
+		h.cfg.Index = lost
+	}
 	if h.done || h.stopSent || h.killed || len(h.ranks) > 0 {
 		return
 	}

@@ -144,7 +144,7 @@ func (s *supervisor) onUnstarted(r *rankState, b *wire.Unstarted) {
 // replacement returns the host that takes the place of one that is lost, nil if there is none.
 func (s *supervisor) replacement(lost *hostState) *hostState {
 	if lost.spare == nil {
-		unused := func(h *hostState) bool { return len(h.Ranks) == 0 && !h.lost && h.phase == started }
+		unused := func(h *hostState) bool { return len(h.Ranks) == 0 && !h.lost && h.phase >= started }
 		i := slices.IndexFunc(s.hosts, unused)
 		if i < 0 {
 			return nil
@@ -316,7 +316,7 @@ func (s *supervisor) restarts() bool {
 		return false
 	}
 	for _, h := range s.hosts {
-		if h.lost {
+		if h.lost && len(h.Ranks) > 0 && s.replacement(h) == nil {
 			s.notify(fmt.Sprintf("the job ends: host %s is lost", h.Name), nil)
 			s.begin(cause{kind: byFailure, err: errors.New("another rank has failed")})
 			return false
@@ -331,6 +331,9 @@ func (s *supervisor) restarts() bool {
 	s.losses.settle()
 	s.ranks = make([]*rankState, s.job.Size)
 	for _, h := range s.hosts {
+		if h.lost {
+			continue
+		}
 		h.phase = ready
 		for _, rank := range h.Ranks {
 			r, err := s.newRank(h, rank, s.attempt)

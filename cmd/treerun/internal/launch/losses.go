@@ -103,7 +103,11 @@ func (s *supervisor) printLostHost(h *hostState, why string, ranks []int) {
 	if s.lostNext == "" {
 		return // the job ends with it, or no rank is lost
 	}
-	if h.spare != nil {
+	switch {
+	case h.spare == nil:
+	case s.restarting:
+		s.lostNext += ", these on host " + h.spare.Name
+	default:
 		s.lostNext = fmt.Sprintf("they start again on host %s (restart %d of %d)", h.spare.Name, s.members.Restarts(),
 			s.job.Lives.MaxRestarts)
 	}

@@ -350,7 +350,8 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		h.lost = true
 		s.job.Trace("host %s is lost: %s", h.Name, l.Text)
 		// No rank runs yet.
-		if h.of == nil && (h.phase < started || h.phase < done && s.running == 0 && s.cause.kind == noCause) {
+		early := h.phase < started || h.phase < done && s.running == 0 && s.cause.kind == noCause
+		if early && h.of == nil && s.attempt == 0 {
 			text := l.Text
 			if h.phase == ready {
 				text = fmt.Sprintf("host %s was lost while it started its ranks: %s", h.Name, text)
@@ -359,7 +360,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		}
 		var ranks []int
 		for _, r := range slices.Concat(s.before, s.ranks) {
-			if r.host == h && (r.running || r.joining) && !r.ended {
+			if r.host == h && (r.running || r.joining || s.attempt > 0) && !r.ended {
 				if s.noteStart(r); s.ranks[r.Rank] == r {
 					ranks = append(ranks, r.Rank)
 				}

@@ -178,9 +178,9 @@ func (s *supervisor) wireJob() *wire.Run {
 	}
 	s.jobID = file.JobID
 	for i, r := range s.ranks {
-		file.Hosts[i] = r.host.index
+		file.Hosts[i] = r.host.place
 	}
-	first := s.hosts[0]
+	first := s.ranks[0].host
 	j := &wire.Run{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
 		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.port, HasStdin: !first.Local,
 		ReportBindings: s.job.Report && s.attempt == 0, Again: s.job.Lives.Policy != membership.Stop}
@@ -203,7 +203,7 @@ func (s *supervisor) machines() []int {
 	}
 	hosts, ids := make([]int, len(s.hosts)), make([]string, len(s.hosts))
 	for i, h := range s.hosts {
-		hosts[i], ids[i] = i, h.ready.Machine
+		hosts[i], ids[h.place] = i, h.ready.Machine // behind a lost host comes the one in its place
 	}
 	return job.SharedMachines(hosts, ids)
 }

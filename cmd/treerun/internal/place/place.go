@@ -82,7 +82,8 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 	f.Var(commandValue(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
 	f.Var(cmdline.IntRange(&o.spares, 0, job.MaxRanks), "spares",
-		"with --on-failure respawn: the last `N` hosts get no rank until another host is lost, whose ranks then start there")
+		"with --on-failure restart or respawn: the last `N` hosts get no rank until another host is lost, whose ranks then "+
+			"start there")
 	f.Var(cmdline.IntRange(&r.FanOut, 1, job.MaxRanks), "fan-out",
 		"start treerun on at most `N` hosts from here; these start it on further ones")
 	f.Var(cmdline.Time(&r.Timeout, minStartTimeout), "start-timeout",

@@ -72,7 +72,8 @@ type (
 		Epoch   int // the latest one
 	}
 
-	// Replace has a host that has no ranks take the place of another one, which is lost: Spawns of its ranks follow.
+	// Replace has a host that has no ranks take the place of another one, which is lost: Spawns of its ranks follow, or
+	// a Run.
 	Replace struct{ Lost int }
 
 	// Kill ends one process of a rank that keeps others waiting.
