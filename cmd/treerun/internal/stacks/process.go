@@ -24,7 +24,7 @@ type span struct {
 	bytes   []byte
 }
 
-// bias reads, from the auxiliary vector, where the program of a process has been loaded.
+// locate reads, from the auxiliary vector, where the program of a process has been loaded.
 func (p *process) locate() error {
 	if !p.relocated {
 		return nil

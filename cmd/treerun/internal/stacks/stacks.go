@@ -34,7 +34,7 @@ type Goroutine struct {
 	ID      uint64
 	Status  string // in Go's words: "running", "syscall", "chan receive"
 	Thread  int    // the thread that it is on, or 0
-	OnCPU   bool   // it runs at this moment, or waits for a CPU only
+	OnCPU   bool   // it runs, waits for a CPU only, or has changed at every attempt to read it
 	System  bool   // it belongs to the runtime
 	Start   string // its outermost function
 	Frames  []Frame
