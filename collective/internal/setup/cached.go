@@ -127,7 +127,8 @@ func (s *setup) betweenHosts(g allGather, a agreement, effort network.Effort) (*
 	case effort == network.Off:
 		return &Between{network.Declared(names, declaredRate, declaredLatency), unused}, nil
 	}
-	n, err := s.measureNetwork(g, names, effort, network.Turns(len(names), effort), a.oneMachine())
+	n, _, err := s.measureNetwork(g, names, effort, network.Turns(len(names), effort), a.oneMachine(),
+		new(network.Findings))
 	if err == nil && file != "" {
 		_ = s.cache.StoreNetwork(file, members, n) // the next job measures again when it could not be kept
 	}

@@ -206,13 +206,12 @@ type networkReport struct {
 	At    int64 // seconds since 1970
 }
 
-// measureNetwork probes the ways between hosts of these names, by these turns. The first rank of each host takes part.
-// Where all are on one machine, a sample may show that nothing but its memory limits them: then all are equal.
+// measureNetwork probes the ways between hosts of these names, by these turns, and returns all that was found, with
+// what is known. The first rank of each host takes part. Where all are on one machine, a sample may show that nothing
+// but its memory limits them: then all are equal.
 func (s *setup) measureNetwork(g allGather, names []string, effort network.Effort, turns []network.Turn, sampled bool,
-) (*network.Network, error) {
-	var all *network.Findings
+	known *network.Findings) (n *network.Network, all *network.Findings, err error) {
 	var at int64
-	var err error
 	slow := func(f network.Flow) bool { return f.Middle() < levelFrom }
 	sample := network.Sample(len(names))
 	if sampled = sampled && len(sample) > 0; sampled {
@@ -222,14 +221,14 @@ func (s *setup) measureNetwork(g allGather, names []string, effort network.Effor
 		all, at, err = s.findings(g, effort, turns, 0)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	n, err := network.Infer(names, all)
-	if err != nil {
-		return nil, err
+	all.Add(known)
+	if n, err = network.Infer(names, all); err != nil {
+		return nil, nil, err
 	}
 	n.Probe, n.At = string(effort), at
-	return n, nil
+	return n, all, nil
 }
 
 // findings probes by these turns, and returns the findings of all hosts, and rank 0's time.

@@ -3,6 +3,7 @@ package nethosts
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // Unplug disconnects host i from the switch of network k: packets from it and to it are lost, without any notice to the
@@ -52,6 +53,21 @@ func (h *Hosts) Cut(k, i, j int) error {
 				h.Device(k)))
 		}
 		if err := h.hosts[from].batch("ip", commands); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetRate changes the rate of host i on the switch of network k, which is shaped, in both directions.
+func (h *Hosts) SetRate(k, i int, rate string) error {
+	of := [2]*plan{{ns: h.hosts[i]}, {ns: h.middle}}
+	for p, dev := range map[*plan]string{of[0]: h.Device(k), of[1]: port(k, i)} {
+		p.shape(dev, rate)
+		for c := range p.tc {
+			p.tc[c] = strings.Replace(p.tc[c], "add", "change", 1)
+		}
+		if err := p.ns.batch("tc", p.tc); err != nil {
 			return err
 		}
 	}
