@@ -220,6 +220,8 @@ type Wait struct {
 	Last int    // rank at the end of the chain of waits, -1 if it is not a single rank
 	Is   string // known facts about that rank, or another reason for the wait
 	Text string // the same, with the chain of waits
+	// Least is how long a rank that is not stopped may keep others waiting here, whatever the stall timeout.
+	Least time.Duration
 }
 
 // MaxMessage, MaxFile, MaxFailure and MaxBlob bound the input of a decoder, in bytes. A job file may have a graph and a

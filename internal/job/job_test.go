@@ -125,7 +125,7 @@ func TestMessagesComeBackAsWritten(t *testing.T) {
 		if want.Kind == job.Waits {
 			want.Wait = &job.Wait{
 				For: 10 * time.Second, In: "Barrier #1", Last: rapid.IntRange(-1, job.MaxRanks-1).Draw(t, "last"), Is: "is away",
-				Text: want.Text,
+				Text: want.Text, Least: 30 * time.Second,
 			}
 		}
 		var b bytes.Buffer

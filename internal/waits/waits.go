@@ -111,6 +111,7 @@ type Wait struct {
 	Every, Limit time.Duration
 	Log          func(text string)
 
+	least    time.Duration // set by AtLeast
 	mu       sync.Mutex
 	now      publication
 	stalled  *Stalled  // the latest
@@ -150,10 +151,10 @@ func (w *Wait) Another() *Wait {
 // slow by itself. It must be called while no wait is published.
 func (w *Wait) AtLeast(d time.Duration) (restore func()) {
 	before := w.Limit
-	if before > 0 {
+	if w.least = d; before > 0 {
 		w.Limit = max(before, d)
 	}
-	return func() { w.Limit = before }
+	return func() { w.Limit, w.least = before, 0 }
 }
 
 // SetBusy sets the function that reports whether this rank is in a call in addition to the published waits. Any
@@ -331,7 +332,7 @@ func (w *Wait) check(number uint64) {
 		w.mu.Unlock()
 		return
 	}
-	now := w.now
+	now, least := w.now, w.least
 	w.mu.Unlock()
 	cause := w.Why(context.Background())
 
@@ -356,7 +357,7 @@ func (w *Wait) check(number uint64) {
 	if w.Log != nil {
 		w.Log(text)
 	} else if known = w.job.Report != nil && w.job.Report(job.Wait{For: waited, In: in, Last: cause.Last, Is: cause.Is,
-		Text: cause.Text}); !known {
+		Text: cause.Text, Least: least}); !known {
 		fmt.Fprintln(os.Stderr, text)
 	}
 	w.mu.Lock()

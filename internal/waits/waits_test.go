@@ -288,19 +288,30 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// AtLeast extends the limit of an operation that is slow by itself, and of no other.
+// AtLeast extends the limit of an operation that is slow by itself, and of no other. Its reports have it.
 func TestAtLeast(t *testing.T) {
 	const limit = 20 * time.Millisecond
-	w := NewLocal(2).Jobs[0].NewWait("c", nil)
-	w.Every, w.Limit = 0, limit
+	j, least := NewLocal(2).Jobs[0], make(chan time.Duration, 100)
+	j.Report = func(r job.Wait) bool {
+		if r.For > 0 {
+			least <- r.Least
+		}
+		return true
+	}
+	w := j.NewWait("c", nil)
+	w.Every, w.Limit = limit, limit
 	restore := w.AtLeast(time.Minute)
 	w.Publish("New: measuring the links", time.Now(), nil)
 	time.Sleep(3 * limit)
 	if s := w.Stalled(); s != nil {
 		t.Errorf("measuring ends with %q", s)
 	}
+	if got := <-least; got != time.Minute {
+		t.Errorf("the report has the limit %v", got)
+	}
 	w.Clear()
 	restore()
+	w.Every = 0
 	blockers := []Blocker{{Rank: 1, What: "to send"}}
 	for begin := time.Now(); w.Publish("Recv", begin, blockers) == nil; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 20*time.Second {

@@ -17,7 +17,7 @@ const (
 
 // limit ends ranks that have kept others waiting for too long, in a job that continues without them or starts again:
 // for longer than --stall-timeout or, where they are stopped, for longer than stoppedLimit. Where the ranks may
-// themselves wait for another one, known is false, and only stopped ones end.
+// themselves wait for another one, or are measuring, known is false, and only stopped ones end.
 func (s *supervisor) limit(ranks []int, waited time.Duration, known bool) {
 	limits := s.stallTimeout > 0 && waited >= s.stallTimeout
 	if !limits && waited < stoppedLimit {

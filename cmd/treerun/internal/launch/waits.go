@@ -59,7 +59,7 @@ func (s *supervisor) onWait(r *rankState, w *job.Wait) {
 	}
 	st.last = now
 	if s.renews() && r.epoch == s.members.Epoch() && w.Last >= 0 && w.Last < len(s.ranks) {
-		s.limit([]int{w.Last}, w.For, true)
+		s.limit([]int{w.Last}, w.For, w.For >= w.Least)
 	}
 }
 
