@@ -3,7 +3,7 @@
 #
 #   scripts/page.sh NAME [FOLDER]    NAME.md from NAME.jsonl, in FOLDER (default: docs/lab)
 #
-# NAME is one-host, several-hosts, sparse, slow-card, push-pulls, plans-hosts or calls. The tests of scripts/report do
+# NAME is one-host, several-hosts, sparse, slow-card, push-pulls, plans-hosts, calls or recovery. The tests of scripts/report do
 # the work: they also check that the pages match their records.
 set -euo pipefail
 cd "$(dirname "$0")/.."

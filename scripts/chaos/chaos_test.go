@@ -18,12 +18,19 @@ func TestJobsLiveOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := &flags{treerun: filepath.Join(dir, "treerun"), worker: filepath.Join(dir, "chaos"),
+	f := &flags{worker: filepath.Join(dir, "chaos"),
+		place:    place{name: "host", treerun: filepath.Join(dir, "treerun")},
 		policies: []string{"shrink", "respawn", "restart"}, sizes: []int{2, 3, 4, 8},
 		faults: []string{"kill", "kill", "stop", "exit", "panic", "segv", "guard"}}
-	for seed := range uint64(testutil.Count(6, 30)) {
-		k := newTrial(f, seed)
+	for seed := range uint64(testutil.Count(6, 25)) {
+		k, err := newTrial(f, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
 		k.run()
+		if err := k.end(); err != nil {
+			t.Error(err)
+		}
 		if k.wrong != "" {
 			t.Errorf("seed %d: %s: %s\n%s", seed, k, k.wrong, k.output())
 		}

@@ -35,6 +35,15 @@ type row struct {
 	PredictedUs *float64 `json:"predicted_us,omitempty"`
 	Wrong       *int64   `json:"wrong,omitempty"` // number of elements; nil: not compared
 	Sparse      *sparse  `json:"sparse,omitempty"`
+	Loss        *loss    `json:"loss,omitempty"`
+}
+
+// loss holds what a job of scripts/chaos has had: faults, the time to the last error, and what it did wrong.
+type loss struct {
+	Faults  int     `json:"faults"`
+	ErrorUs float64 `json:"error_us"`
+	Verdict string  `json:"verdict"`
+	Load    float64 `json:"load"`
 }
 
 // sparse holds the attributes of a sparse AllReduce in the output of treerun bench.

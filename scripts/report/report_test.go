@@ -32,7 +32,7 @@ type pictures map[string][]byte
 // fromRecords holds the pages that are made from a record, with the functions that draw their charts, nil for none.
 var fromRecords = map[string]func(view, pictures) error{
 	"one-host": oneHostCharts, "several-hosts": severalHostsCharts, "sparse": nil, "slow-card": nil, "push-pulls": nil,
-	"plans-hosts": nil, "calls": nil,
+	"plans-hosts": nil, "calls": nil, "recovery": nil,
 }
 
 // fromSources holds the other pages, which contain no measurements.
