@@ -53,13 +53,16 @@ func (n *network) join(e *Endpoint) error {
 	return nil
 }
 
-// leave removes an endpoint, and reports whether it was the last one.
+// leave removes an endpoint, and reports whether it was the last one, which stays: a connection that comes while it
+// closes must carry its notice.
 func (n *network) leave(e *Endpoint) (last bool) {
 	n.adding.Lock()
 	defer n.adding.Unlock()
 	users := slices.DeleteFunc(slices.Clone(n.endpoints()), func(u *Endpoint) bool { return u == e })
-	n.users.Store(&users)
-	return len(users) == 0
+	if last = len(users) == 0; !last {
+		n.users.Store(&users)
+	}
+	return last
 }
 
 // addConn adds a connection with a rank, without a socket yet, unless there is one.
