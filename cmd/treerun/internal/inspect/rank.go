@@ -191,7 +191,7 @@ func (j *Job) Text(v *waits.Verdict) string {
 		return text + "the cause is not known"
 	}
 	text += fmt.Sprintf("rank %d %s", v.AtFault[0], v.Is)
-	if line := j.lineOf(v.AtFault[0]); line != "" {
+	if line := j.LineOf(v.AtFault[0]); line != "" {
 		text += ", in " + line
 	}
 	if more := v.AtFault[1:]; len(more) > 0 {
@@ -200,7 +200,8 @@ func (j *Job) Text(v *waits.Verdict) string {
 	return text
 }
 
-func (j *Job) lineOf(rank int) string {
+// LineOf returns the line of the program that a rank is at, "" if it is not known.
+func (j *Job) LineOf(rank int) string {
 	for i := range j.Ranks {
 		if j.Ranks[i].Rank == rank {
 			return j.Ranks[i].Line

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -80,7 +81,17 @@ func (s *supervisor) reportStall(cause string, st *stall) {
 	if s.renews() {
 		all = len(s.roster)
 	}
-	s.job.Screen.Err.Printf("treerun: %s", stallText(waiting, all))
+	text := stallText(waiting, all)
+	if last := waiting[len(waiting)-1].wait.Last; last < 0 {
+		s.job.Screen.Err.Printf("treerun: %s", text)
+	} else {
+		s.look(nil, func(j *inspect.Job) {
+			if line := j.LineOf(last); line != "" {
+				text += ", in " + line
+			}
+			s.job.Screen.Err.Printf("treerun: %s", text)
+		})
+	}
 	s.after(st.interval, func() { s.reportStall(cause, st) })
 	st.interval *= 2
 }

@@ -23,6 +23,7 @@ func TestStallLines(t *testing.T) {
 	defer f.Close()
 	s := &supervisor{
 		job: &Job{Size: 24, Screen: output.NewScreen(f, f)}, quit: make(chan struct{}), stalls: make(map[string]*stall),
+		looks: make(map[int]*look),
 	}
 	close(s.quit) // the clocks are this test's
 	for r := range 24 {
