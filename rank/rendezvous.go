@@ -48,6 +48,9 @@ func (v *rendezvous) connect(ctx context.Context) error {
 		return err
 	}
 	v.cfg.countHosts(v.members)
+	if v.cfg.place != nil {
+		v.mesh.Complete()
+	}
 	if v.members.severalHosts() {
 		v.mesh.Heartbeat(v.cfg.parsed.PeerTimeout, v.members.elsewhere)
 	}
@@ -67,6 +70,7 @@ func (v *rendezvous) connect(ctx context.Context) error {
 	if err != nil {
 		return v.explain(context.Cause(ctx), err)
 	}
+	v.mesh.Complete()
 	if v.cfg.parsed.Verbose && v.cfg.Rank == 0 {
 		v.cfg.log.Info("treerun: all ranks have joined", "rank", 0,
 			"took", time.Since(begin).Round(100*time.Microsecond),

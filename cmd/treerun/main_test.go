@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		"treerun": main, "exe": main, "member": runMember, "stopper": stopper, "soak": soaker,
 		"intruder": runIntruder, "looper": looper, "dying": runDying,
 		"restorer": restorer, "changer": changer,
-		"hostkiller": hostkiller, "hanger": hanger, "joiner": joiner,
+		"hostkiller": hostkiller, "hanger": hanger, "frozen": frozen, "joiner": joiner,
 		"returner": returner, "lives": runLives,
 	})
 }

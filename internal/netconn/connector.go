@@ -251,7 +251,7 @@ func (m *Mesh) accepted(c *Conn) {
 			c.device = p.Device
 		}
 	}
-	err := setPeerTimeout(c.TCP(), m.cfg.PeerTimeout)
+	err := SetPeerTimeout(c.TCP(), m.cfg.PeerTimeout)
 	if err == nil {
 		err = c.Seal(m.stop)
 	}

@@ -127,7 +127,7 @@ func (m *Mesh) connect(ctx context.Context, w path, peer int, first *atomic.Bool
 	if err != nil {
 		return nil, err
 	}
-	if err = setPeerTimeout(raw.(*net.TCPConn), m.cfg.PeerTimeout); err != nil {
+	if err = SetPeerTimeout(raw.(*net.TCPConn), m.cfg.PeerTimeout); err != nil {
 		raw.Close()
 		return nil, err
 	}

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPeerTimeout is the longest time for setPeerTimeout: Linux allows 32767 seconds before the first keepalive probe.
+// maxPeerTimeout is the longest time for SetPeerTimeout: Linux allows 32767 seconds before the first keepalive probe.
 const maxPeerTimeout = keepaliveShare * 32767 * time.Second
 
 const keepaliveShare = 3 // the part of the time without data after which probes begin: one third
 
-// setPeerTimeout makes c fail when its peer's host has not answered for about d: for unacknowledged data by
-// TCP_USER_TIMEOUT, and while no data is sent by keepalive probes. It also turns Nagle's algorithm off. d is raised to
-// at least a second. Precondition: d is at most maxPeerTimeout.
-func setPeerTimeout(c *net.TCPConn, d time.Duration) error {
+// SetPeerTimeout makes c fail when its peer's host has not answered for about d: for unacknowledged data by
+// TCP_USER_TIMEOUT, and while no data is sent by keepalive probes. A process that is stopped lets it answer. It also
+// turns Nagle's algorithm off. d is raised to at least a second. Precondition: d is at most maxPeerTimeout.
+func SetPeerTimeout(c *net.TCPConn, d time.Duration) error {
 	d = max(d, time.Second)
 	err := c.SetNoDelay(true)
 	if err == nil {

@@ -61,6 +61,7 @@ type Mesh struct {
 	out       map[int]*peerConn
 	interval  time.Duration       // of heartbeats
 	elsewhere func(rank int) bool // nil: there are no heartbeats
+	complete  atomic.Bool
 }
 
 // New makes a mesh without connections. The caller closes it.
@@ -170,6 +171,7 @@ func (m *Mesh) read(l *peerConn, inbox chan<- *frame) {
 			err = fmt.Errorf("blobs of rank %d from rank %d", f.rank, l.peer)
 		}
 		if err != nil {
+			err = netconn.Stalled(netconn.Jumbo(l.conn), err)
 			l.conn.Close()
 			if !l.replaced.Load() {
 				m.onConnEnd(l.peer, err)

@@ -37,16 +37,14 @@ func (h *Host) checkDying() {
 // stoppedInterval is the number of checks for dying ranks from one check for stopped ranks to the next.
 const stoppedInterval = 5
 
-// reportStopped reports ranks that are stopped at two checks, though not by the terminal. Ranks of other hosts count
-// one as lost after the peer timeout.
+// reportStopped reports ranks that are stopped at two checks, though not by the terminal.
 func (h *Host) reportStopped() {
 	for _, c := range h.children {
 		c.state = job.StatProc(c.pid)
 		if !c.state.Stopped() || c.state.Signal == unix.SIGTSTP {
 			c.stoppedChecks = 0
 		} else if c.stoppedChecks++; c.stoppedChecks == 2 && !h.job.File.Renews {
-			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d is %v (process %d): ranks of other hosts count it as lost "+
-				"after --peer-timeout", c.rank, c.state, c.pid)})
+			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d is %v (process %d)", c.rank, c.state, c.pid)})
 		}
 	}
 }
