@@ -123,6 +123,18 @@ func TestStoppedNode0(t *testing.T) {
 	}
 }
 
+// A node that is stopped is killed with its ranks, and a line says why.
+func TestStoppedNode(t *testing.T) {
+	all := newNodes(t, 2).startAll("--ppn", "1", "--peer-timeout", "1s", "sh", "-c", nodeSleeper)
+	all[0].expect(2, "pid ")
+	all[1].signal(syscall.SIGSTOP)
+	all[0].checkEnd(125)
+	all[1].checkEnd(137)
+	if text := all[1].stderr.String(); !strings.Contains(text, "did nothing for 1s (--peer-timeout): it was stopped") {
+		t.Error(text)
+	}
+}
+
 // A signal to any treerun stops the job on all nodes, in good order.
 func TestSignalToNode(t *testing.T) {
 	t.Parallel() // most of it waits for the ranks' children

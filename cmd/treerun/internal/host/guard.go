@@ -69,6 +69,9 @@ func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) 
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"treerun", GuardCommand, jobID, string(text)}
 	cmd.Dir, cmd.Stdin = "/", stdin
+	if silence > 0 {
+		cmd.Stderr = os.Stderr
+	}
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -42,6 +42,8 @@ func RunGuard(args []string) error {
 		err = os.ErrProcessDone // it has died before: its number may have been reused
 	}
 	if p.waitForSilence(os.Stdin) && err == nil {
+		fmt.Fprintf(os.Stderr, "treerun: process %d did nothing for %v (--peer-timeout): it was stopped, and is ended with "+
+			"its ranks\n", p.Launcher, p.Silence)
 		_ = launcher.Kill()
 	}
 	awaitEnd(p.Launcher)

@@ -6,11 +6,16 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
 )
 
 const (
 	// stoppedLimit is how long a stopped rank may keep others waiting in a job that continues after the loss of a rank.
 	stoppedLimit = 10 * time.Second
+
+	// formNote is the time for which an epoch may wait for ranks before a line names them.
+	formNote = 5 * time.Second
 
 	limitInterval = 100 * time.Millisecond // between two checks of the waits that no rank reports
 )
@@ -44,6 +49,16 @@ type unreported struct {
 // limitUnreported limits such waits, again and again.
 func (s *supervisor) limitUnreported() {
 	what, ranks, known := s.unreported()
+	switch {
+	case what != renewing:
+		s.forming, s.formNoted = time.Time{}, false
+	case s.forming.IsZero():
+		s.forming = time.Now()
+	case !s.formNoted && time.Since(s.forming) > formNote && s.cause.kind == noCause:
+		s.formNoted = true
+		s.notify(fmt.Sprintf("epoch %d has waited %s for %s (%s) to renew", s.members.Epoch()+1,
+			seconds(time.Since(s.forming)), numbers.Count(len(ranks), "rank"), topo.RankList(ranks)), nil)
+	}
 	for _, r := range s.ranks {
 		w := unreported{what, s.members.Epoch(), r.unreported.since}
 		switch {
@@ -59,10 +74,13 @@ func (s *supervisor) limitUnreported() {
 	s.afterInAttempt(limitInterval, s.limitUnreported)
 }
 
+// renewing is what the next epoch waits for.
+const renewing = "renew"
+
 // unreported returns the ranks that are waited for: to renew; to join; or at the end, to close, and to exit.
 func (s *supervisor) unreported() (what string, ranks []int, known bool) {
 	if ranks = s.members.Awaited(); len(ranks) > 0 {
-		return "renew", ranks, true
+		return renewing, ranks, true
 	}
 	var open, running []int
 	joining := false

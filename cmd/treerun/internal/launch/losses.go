@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,6 +68,11 @@ func (s *supervisor) consequence(r *rankState, orders []membership.Order) (next 
 		switch o := o.(type) {
 		case membership.End:
 			next, ends = "the job ends: "+o.Why, true
+			used := func(r *rankState) bool { return r.renewable || r.Joined }
+			if s.renews() && !slices.ContainsFunc(s.ranks, used) {
+				next += "; no rank has used rank.Worlds, without which none joins the others again (hint: --on-failure " +
+					"restart takes any program)"
+			}
 		case membership.RestartAll:
 			next = fmt.Sprintf("all ranks start again (restart %d of %d)", s.members.Restarts(), s.job.Lives.MaxRestarts)
 		case membership.Start:

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -59,6 +60,8 @@ type supervisor struct {
 	starting   int       // processes that were ordered and are not reported yet
 	epochSize  int       // ranks of an epoch after the first, else 0
 	roster     []int     // by rank of the latest epoch: its number in ranks
+	forming    time.Time // when the next epoch was first seen to wait for ranks
+	formNoted  bool      // a line has reported that
 
 	lostNext     string            // what follows the loss of the ranks of a host
 	stallTimeout time.Duration     // of --stall-timeout; 0: none
@@ -219,14 +222,17 @@ const stopNote = time.Second
 
 // printStopNote prints why and for how long treerun waits for the ranks, and the options of the user.
 func (s *supervisor) printStopNote() {
-	if s.running == 0 || s.killed || s.restarting {
+	if s.running == 0 || s.killed {
 		return
 	}
-	hint := ""
+	hint, why := "", fmt.Sprint(s.cause.err)
+	if s.restarting {
+		why = "all ranks start again"
+	}
 	if s.cause.kind == bySignal {
 		hint = " (another Ctrl-C kills them now)"
 	}
-	s.job.Screen.Err.Printf("treerun: %v: stopping %s, SIGKILL after %s%s", s.cause.err,
+	s.job.Screen.Err.Printf("treerun: %s: stopping %s, SIGKILL after %s%s", why,
 		numbers.Count(s.running, "rank"), s.job.ShutdownTimeout, hint)
 }
 
