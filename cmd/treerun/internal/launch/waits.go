@@ -59,7 +59,9 @@ func (s *supervisor) onWait(r *rankState, w *job.Wait) {
 		s.after(gatherWaits, func() { s.reportStall(cause, st) })
 	}
 	st.last = now
-	if s.renews() && r.epoch == s.members.Epoch() && w.Last >= 0 && w.Last < len(s.ranks) {
+	// Behind a loss the chains of waits change, and limitUnreported limits the waits for the next epoch.
+	if s.renews() && r.epoch == s.members.Epoch() && len(s.members.Awaited()) == 0 && w.Last >= 0 &&
+		w.Last < len(s.ranks) {
 		s.limit([]int{w.Last}, w.For, w.For >= w.Least)
 	}
 }
