@@ -88,11 +88,11 @@ func (g *guard) alive() {
 	}
 }
 
-// watch passes a rank's pid to the guard, which ends that rank, too, where the kernel does not, as a program with
-// capabilities has no parent-death signal.
-func (g *guard) watch(pid int) {
+// watch passes a rank and its pid to the guard, which ends that rank, too, where the kernel does not, as a program with
+// capabilities has no parent-death signal. The rank may be one that was added to the job.
+func (g *guard) watch(rank, pid int) {
 	if g != nil {
-		_, _ = unix.Write(g.pipe, fmt.Appendln(nil, pid))
+		_, _ = unix.Write(g.pipe, fmt.Appendln(nil, rank, pid))
 	}
 }
 
@@ -126,7 +126,7 @@ func (h *Host) startGuard() {
 	h.guard = g
 	for _, c := range h.children {
 		if !c.ended {
-			g.watch(c.pid)
+			g.watch(c.rank, c.pid)
 		}
 	}
 	h.reaper.OnExit(g.process.Pid, func(unix.WaitStatus) { h.onGuardEnded() })

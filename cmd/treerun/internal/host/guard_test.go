@@ -115,7 +115,7 @@ func TestGuardEndsRanks(t *testing.T) {
 	}
 	alone := startRank(t, `setsid sleep 300 & echo $!; wait`, inJob, job.EnvRank+"=1")
 	var orphans []*rankWithChild
-	for i, script := range []string{plain, stubborn, stopped} {
+	for i, script := range []string{stopped, stubborn, plain} {
 		orphans = append(orphans, startRank(t, script, inJob, fmt.Sprint(job.EnvRank, "=", i)).orphan())
 	}
 	launcher := exec.Command("/proc/self/exe")

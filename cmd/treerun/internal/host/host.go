@@ -212,7 +212,7 @@ func (h *Host) startNext() {
 // add takes in a rank that runs.
 func (h *Host) add(c *child) {
 	h.children = append(h.children, c)
-	h.guard.watch(c.pid)
+	h.guard.watch(c.rank, c.pid)
 	h.running++
 	h.openControls++
 }

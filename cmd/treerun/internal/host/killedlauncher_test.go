@@ -38,12 +38,13 @@ const killedRank = 3
 // killed.
 func runKilledLauncher(mode string) error {
 	jobID := os.Getenv("ITS_JOB")
-	g, err := newGuard(jobID, []int{0, 1, 2, killedRank}, 0)
+	g, err := newGuard(jobID, []int{0, 1, killedRank}, 0)
 	if err != nil {
 		return err
 	}
 	switch mode {
 	case afterRanks:
+		g.watch(2, 0) // a rank that was added, and has ended
 		fmt.Println(g.process.Pid)
 		time.Sleep(time.Hour)
 	case beforeGuard: // the guard has hardly been loaded

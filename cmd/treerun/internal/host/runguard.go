@@ -61,7 +61,7 @@ func awaitEnd(parent int) {
 
 // waitForSilence waits until the other end of a pipe is closed, or until no line has come from there for too long, and
 // then returns true. A process that was stopped together with this one is not silent: the lines that it has written, or
-// writes within a quarter of that time, are read first. A line is empty, or the number of a rank.
+// writes within a quarter of that time, are read first. A line is empty, or has a rank and its pid.
 func (p *jobProcesses) waitForSilence(pipe *os.File) bool {
 	const parts = 4
 	lines := bufio.NewReader(pipe)
@@ -72,14 +72,24 @@ func (p *jobProcesses) waitForSilence(pipe *os.File) bool {
 		line, err := lines.ReadString('\n') // a write of a line is never split
 		if err == nil {
 			missed = -1
-			if pid, err := strconv.Atoi(line[:len(line)-1]); err == nil {
-				p.openPidfd(pid)
-			}
+			p.add(line)
 		} else if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
 		}
 	}
 	return true
+}
+
+// add takes in the rank of a line of the launcher.
+func (p *jobProcesses) add(line string) {
+	var rank, pid int
+	if n, _ := fmt.Sscan(line, &rank, &pid); n != 2 {
+		return
+	}
+	if of := job.EnvRank + "=" + strconv.Itoa(rank); !slices.Contains(p.Ranks, of) {
+		p.Ranks = append(p.Ranks, of)
+	}
+	p.openPidfd(pid)
 }
 
 // openPidfd keeps a descriptor of a rank, and none of ranks that have ended. The launcher has just started the rank,
