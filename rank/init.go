@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/rank/internal/environ"
 	"github.com/treerun/treerun/rank/internal/exchange"
 )
@@ -113,6 +114,7 @@ func build(ctx context.Context, cfg *config, l *launcher) (*World, error) {
 		}
 	}
 	view.Page = cfg.Page
+	cfg.Page.SetWorld(os.Getpid(), cfg.Epoch, cfg.Rank, cfg.Size)
 	if l != nil {
 		view.Report, view.PeerLost = l.report, l.peerLost
 		if cfg.News != nil {
@@ -132,7 +134,7 @@ func build(ctx context.Context, cfg *config, l *launcher) (*World, error) {
 		}
 		return nil, err
 	}
-	cfg.Page.SetWorld(os.Getpid(), cfg.Epoch, cfg.Rank, cfg.Size)
+	cfg.Page.SetPhase(status.Running)
 	return w, nil
 }
 

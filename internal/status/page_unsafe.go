@@ -65,7 +65,7 @@ type Phase uint32
 
 // The phases of a rank.
 const (
-	Starting Phase = iota // before it has a world
+	Starting Phase = iota // it makes its world, if the page has one
 	Running
 	Renewing // between two epochs
 	Closed   // it has closed its world
@@ -93,7 +93,7 @@ func (p *Page) SetPhase(phase Phase) {
 	}
 }
 
-// SetWorld shows the world of process pid: its epoch, and its rank of size ranks.
+// SetWorld shows the world that process pid is about to have: its epoch, and its rank of size ranks.
 func (p *Page) SetWorld(pid, epoch, rank, size int) {
 	if p == nil {
 		return
@@ -102,7 +102,7 @@ func (p *Page) SetWorld(pid, epoch, rank, size int) {
 	p.m.epoch.Store(int64(epoch))
 	p.m.rank.Store(int32(rank))
 	p.m.size.Store(int32(size))
-	p.SetPhase(Running)
+	p.SetPhase(Starting)
 }
 
 // SetWaits shows the encoded waits of the rank. It reports whether there is room for them.

@@ -33,6 +33,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("at first: %+v", r)
 	}
 	p.SetWorld(77, 2, 3, 8)
+	p.SetPhase(Running)
 	if !p.SetWaits([]byte("for rank 5")) || p.SetWaits(make([]byte, maxWaits+1)) {
 		t.Error("waits that fit are refused, or others are not")
 	}

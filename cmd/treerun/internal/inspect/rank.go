@@ -60,7 +60,7 @@ type Job struct {
 // readPage sets the parts of r that are in its status page.
 func (r *Rank) readPage(page pageReader) {
 	p, err := status.Read(page)
-	if err != nil || p.Phase == status.Starting && p.Size == 0 {
+	if err != nil || p.Size == 0 {
 		r.Blind = "it has not called rank.Init yet, or does not use package rank"
 		return
 	}
@@ -79,6 +79,12 @@ func (r *Rank) in() string {
 	}
 	if r.Page == nil {
 		return ""
+	}
+	switch r.Page.Phase {
+	case status.Starting:
+		return "rank.Init"
+	case status.Renewing:
+		return "World.Renew"
 	}
 	for i := range r.Page.Comms {
 		c := &r.Page.Comms[i]

@@ -20,6 +20,7 @@ func page(tb testing.TB, epoch, rank, size int, w waits.Status) []byte {
 	b := memory()
 	p := status.NewPage(b)
 	p.SetWorld(os.Getpid(), epoch, rank, size)
+	p.SetPhase(status.Running)
 	if !p.SetWaits(strict.Marshal(&w)) {
 		tb.Fatal("there is no room for the waits")
 	}
