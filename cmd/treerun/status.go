@@ -73,7 +73,7 @@ func runStatus(args []string) (int, error) {
 }
 
 // printStatus looks into a job, and prints what it sees.
-func printStatus(ctx context.Context, id string, r control.Request, asJSON, brief, clear bool) error {
+func printStatus(ctx context.Context, id string, r control.Request, asJSON, brief, redraw bool) error {
 	a, err := control.Ask(ctx, id, r)
 	switch {
 	case err != nil:
@@ -88,7 +88,7 @@ func printStatus(ctx context.Context, id string, r control.Request, asJSON, brie
 	case brief:
 		fmt.Printf("%s  %s  %d ranks  %s\n", id, a.Job.Program, len(a.Job.Ranks), a.Text)
 		return nil
-	case clear && term.IsTerminal(1):
+	case redraw && term.IsTerminal(1):
 		fmt.Print("\x1b[H\x1b[2J")
 	}
 	return a.Job.Print(os.Stdout, a.Text)

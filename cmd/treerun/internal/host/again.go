@@ -33,22 +33,22 @@ func (h *Host) spawn(s *wire.Spawn) {
 }
 
 // again starts one more process of a rank.
-func (all *spawner) again(s *wire.Spawn) (*child, error) {
-	h := all.host
+func (sp *spawner) again(s *wire.Spawn) (*child, error) {
+	h := sp.host
 	local := slices.Index(h.ranks, s.Rank)
 	if local < 0 {
-		local = all.extend(s.Rank)
-		h.ranks = all.ranks
+		local = sp.extend(s.Rank)
+		h.ranks = sp.ranks
 	}
-	sp := *all
-	sp.file.Joining = true
-	for sp.file.Size <= slices.Max(h.ranks) { // its world comes with a roster: here it must only be one of the job
-		sp.file.Size++
-		sp.file.Hosts = append(slices.Clip(sp.file.Hosts), h.index)
+	one := *sp
+	one.file.Joining = true
+	for one.file.Size <= slices.Max(h.ranks) { // its world comes with a roster: here it must only be one of the job
+		one.file.Size++
+		one.file.Hosts = append(slices.Clip(one.file.Hosts), h.index)
 	}
-	sp.file.LocalSize = len(h.ranks)
-	sp.env = Setenv(sp.env, epochVariable(s.Epoch))
-	return sp.start(local, s.Attempt)
+	one.file.LocalSize = len(h.ranks)
+	one.env = Setenv(one.env, epochVariable(s.Epoch))
+	return one.start(local, s.Attempt)
 }
 
 // reportUnstarted reports that a process could not be started, in a job that continues without it.

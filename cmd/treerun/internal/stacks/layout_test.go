@@ -5,10 +5,12 @@ import (
 	"debug/elf"
 	"go/version"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/internal/testutil"
@@ -72,7 +74,11 @@ func testLayout(t *testing.T, build string) {
 
 // TestReasons compares the reasons of waits with those in the source of the runtime.
 func TestReasons(t *testing.T) {
-	source, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "src", "runtime", "runtime2.go"))
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "src", "runtime", "runtime2.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,8 @@ const (
 
 var errTable = errors.New("the table of its functions (pclntab) is not valid")
 
-// newTable returns the table in a section. The first function is linked at address text; data is the offset of
-// go:func.* in the section.
+// newTable returns the table in a section. The first function is linked at address text; data is the offset in the
+// section of the data that go:func.* names.
 func newTable(section []byte, text, data uint64) (*table, error) {
 	if len(section) < headerSize || binary.LittleEndian.Uint32(section) != magic || section[7] != 8 ||
 		section[6] == 0 || data > uint64(len(section)) {
