@@ -226,7 +226,7 @@ func (s *supervisor) orderTo(h *hostState, b wire.Body) {
 func (s *supervisor) beginEpoch(b membership.Begin) {
 	roster := &job.Roster{Epoch: b.Epoch, Secret: job.NewSecret(), Lost: b.Lost, Joined: b.Joined}
 	hosts := make(map[*hostState]int)
-	for _, r := range s.ranks {
+	for _, r := range slices.Concat(s.before, s.ranks) {
 		r.past = r.past || r.counted
 	}
 	s.before = pending(s.before)
@@ -327,6 +327,9 @@ func (s *supervisor) restarts() bool {
 	s.restarting, s.stopped, s.killed, s.seeded, s.joined = false, false, false, false, 0
 	clear(s.stalls)
 	s.before = append(s.before, s.ranks...)
+	for _, r := range s.before {
+		r.past = true
+	}
 	s.before = pending(s.before)
 	s.losses.settle()
 	s.ranks = make([]*rankState, s.job.Size)

@@ -36,7 +36,11 @@ func (s *supervisor) report() {
 		}
 		f := failure{first: first, ends: ends}
 		f.resumed = s.start.Add(first.After).Sub(s.lastContinue).Abs() < s.job.Remote.PeerTimeout
-		f.stderr = s.ranks[first.Rank].streams[wire.Stderr].Tail.Lines(stderrLines)
+		for _, r := range slices.Concat(s.before, s.ranks) {
+			if r.Rank == first.Rank && r.Attempt == first.Attempt {
+				f.stderr = r.streams[wire.Stderr].Tail.Lines(stderrLines)
+			}
+		}
 		if first.ReadJobFile { // else it never waited for another rank
 			f.unclosed = exitedUnclosed(ends, first)
 		}
@@ -96,10 +100,10 @@ func (s *supervisor) markExitedWithoutClose() {
 	}
 }
 
-// ends returns how the ranks have ended, in the order of their numbers.
+// ends returns how the processes of the latest epoch have ended.
 func (s *supervisor) ends() []End {
 	var ends []End
-	for _, r := range s.ranks {
+	for _, r := range slices.Concat(s.before, s.ranks) {
 		if r.ended && !r.past {
 			ends = append(ends, r.End)
 		}
