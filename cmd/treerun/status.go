@@ -59,9 +59,13 @@ func runStatus(args []string) (int, error) {
 			return 0, nil
 		}
 	}
-	for {
+	for looks := 0; ; looks++ {
 		for _, id := range ids {
-			if err := printStatus(ctx, id, request, asJSON, len(ids) > 1, watch); err != nil {
+			switch err := printStatus(ctx, id, request, asJSON, len(ids) > 1, watch); {
+			case err != nil && looks > 0:
+				fmt.Fprintf(os.Stderr, "treerun: job %s has ended\n", id)
+				return 0, nil
+			case err != nil:
 				return 0, err
 			}
 		}

@@ -169,7 +169,7 @@ func TestStatusWithoutRanks(t *testing.T) {
 	_, id, _ := strings.Cut(l.output[0], " ")
 	text := statusOf(t, id)
 	if !strings.Contains(text, "no rank waits for another") || !strings.Contains(text, "clock_nanosleep") ||
-		!strings.Contains(text, "not use package rank") || !strings.Contains(text, "not a Go executable") {
+		!strings.Contains(text, "does not use package rank") || !strings.Contains(text, "not a Go executable") {
 		t.Errorf("status of two sleeps:\n%s", text)
 	}
 	l.signal(syscall.SIGKILL)

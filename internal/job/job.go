@@ -81,7 +81,7 @@ type File struct {
 }
 
 // FileVersion is the version of File and Message that this code implements.
-const FileVersion = 9
+const FileVersion = 10
 
 // MessageKind is the kind of a Message.
 type MessageKind uint8

@@ -46,7 +46,7 @@ func TestFileComesBackAsWritten(t *testing.T) {
 // Each change makes one field wrong; the error names the field.
 func TestFileWithAWrongFieldIsRefused(t *testing.T) {
 	for want, spoil := range map[string]func(f *job.File){
-		"version 10":            func(f *job.File) { f.Version = 10 },
+		"version 99":            func(f *job.File) { f.Version = 99 },
 		"job id \"\"":           func(f *job.File) { f.JobID = "" },
 		"job id \"a b\"":        func(f *job.File) { f.JobID = "a b" },
 		"epoch -1":              func(f *job.File) { f.Epoch = -1 },

@@ -7,6 +7,7 @@ package status
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/treerun/treerun/internal/call"
@@ -27,7 +28,9 @@ type header struct {
 	hidden     atomic.Int32  // number of open communicators without a place
 	waitsSeq   atomic.Uint32 // odd while waits are written
 	waitsBytes atomic.Uint32
-	_          [28]byte
+	_          atomic.Uint32
+	phaseSince atomic.Int64 // Unix time in nanoseconds
+	_          [16]byte
 	used       [MaxComms]atomic.Uint32 // 1: the place has a communicator
 	waits      [maxWaits]byte
 }
@@ -90,6 +93,7 @@ func (p Phase) String() string {
 func (p *Page) SetPhase(phase Phase) {
 	if p != nil {
 		p.m.phase.Store(uint32(phase))
+		p.m.phaseSince.Store(time.Now().UnixNano())
 	}
 }
 

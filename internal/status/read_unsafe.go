@@ -16,6 +16,7 @@ import (
 type Rank struct {
 	Epoch, Rank, Size int // of its world; Size is 0 before it has one
 	Phase             Phase
+	Since             int64  // Unix time in nanoseconds of its beginning
 	PID               int    // of the process that has the world
 	Hidden            int    // number of communicators that the page does not show
 	Waits             []byte // as in SetWaits; nil: none
@@ -62,7 +63,7 @@ func Read(page io.ReaderAt) (*Rank, error) {
 		}
 	}
 	r := &Rank{Epoch: int(h.epoch.Load()), Rank: int(h.rank.Load()), Size: int(h.size.Load()),
-		Phase: Phase(h.phase.Load()), PID: int(h.pid.Load()), Hidden: int(h.hidden.Load())}
+		Phase: Phase(h.phase.Load()), Since: h.phaseSince.Load(), PID: int(h.pid.Load()), Hidden: int(h.hidden.Load())}
 	if r.Size < 0 || r.Rank < 0 || r.Rank > r.Size || r.Epoch < 0 || r.Hidden < 0 || h.waitsBytes.Load() > maxWaits {
 		return nil, fmt.Errorf("rank %d of %d in epoch %d, with waits of %d bytes: no page of a rank", r.Rank, r.Size,
 			r.Epoch, h.waitsBytes.Load())

@@ -1,7 +1,6 @@
 package waits
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
@@ -26,8 +25,8 @@ type Verdict struct {
 	// AtFault are the ranks that others wait for and that wait for none, in ascending order: if some are stopped or have
 	// ended, these; else those that are in no call; else those in calls that make progress.
 	AtFault []int
-	Is      string // known facts about the first of them
-	Circle  string // ranks that wait for each other, in words; AtFault is empty then
+	Is      []string // known facts about each of them
+	Circle  string   // ranks that wait for each other, in words; AtFault is empty then
 }
 
 // Judge returns why ranks wait, given all ranks of a job. Without a rank that waits it returns the zero Verdict.
@@ -82,7 +81,7 @@ func Judge(ranks []Seen) (v Verdict) {
 	for _, r := range slices.Sorted(maps.Keys(needed)) {
 		if n := needed[r]; n.class == worst {
 			v.AtFault = append(v.AtFault, r)
-			v.Is = cmp.Or(v.Is, n.is)
+			v.Is = append(v.Is, n.is)
 		}
 	}
 	return v

@@ -3,8 +3,11 @@ package inspect
 import (
 	"errors"
 	"io"
+	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/stacks"
 )
@@ -33,7 +36,8 @@ func Look(host string, targets []Target) []Rank {
 		r := &all[i]
 		*r = Rank{Rank: t.Rank, Host: host, PID: t.PID}
 		r.readPage(t.Page)
-		r.Process.read(t.PID)
+		r.follow()
+		r.Process.read(r.PID)
 		state := r.Process.State
 		if len(r.Waits) == 0 && !state.Stopped() && !state.Ended() && len(closer) < maxThreads {
 			closer = append(closer, r)
@@ -51,7 +55,7 @@ func Look(host string, targets []Target) []Rank {
 	over := time.Since(began)
 	for i, r := range closer {
 		after := readThreads(r.PID)
-		r.Process.between(&before[i], &after, over)
+		r.Process.between(&before[i], &after, over, r.thread())
 	}
 	return all
 }
@@ -60,6 +64,29 @@ func Look(host string, targets []Target) []Rank {
 var reader struct {
 	sync.Mutex
 	stacks.Reader
+}
+
+// follow takes the process that has called rank.Init for that of the rank: the one that treerun has started may be a
+// wrapper of it. It is in the process group of that one, else it is not the rank's.
+func (r *Rank) follow() {
+	if r.Page == nil || r.Page.PID == r.PID {
+		return
+	}
+	if group, err := unix.Getpgid(r.Page.PID); err == nil && group == r.PID {
+		r.PID = r.Page.PID
+	}
+}
+
+// thread returns the folder of the thread that the rank's goroutine is on: "" if it is on none, and that of the first
+// thread if the goroutine is not known.
+func (r *Rank) thread() string {
+	switch {
+	case r.Line == "":
+		return procFile(r.PID, "task/") + strconv.Itoa(r.PID)
+	case r.Thread == 0:
+		return ""
+	}
+	return procFile(r.PID, "task/") + strconv.Itoa(r.Thread)
 }
 
 // readLines reads the lines of the ranks that do not wait for others, and of others up to maxThreads in all; and the
@@ -90,7 +117,7 @@ func (r *Rank) readStacks(all bool) {
 	}
 	switch g, frame := s.Where(); {
 	case frame != nil:
-		r.Line = frame.String()
+		r.Line, r.Thread = frame.String(), g.Thread
 	case g != nil && g.OnCPU:
 		r.NoLine = "its goroutine runs on a CPU at this moment"
 	default:

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,11 +33,11 @@ type Process struct {
 func (p *Process) Is(pid int) string {
 	switch {
 	case !p.State.Known():
-		return fmt.Sprintf("its process %d does not exist any more", pid)
+		return fmt.Sprintf("nothing is known about its process %d", pid)
 	case p.State.Stopped() || p.State.Ended():
 		return fmt.Sprintf("its process %d is %s", pid, p.State)
 	case p.Over == 0:
-		return fmt.Sprintf("its process %d runs", pid)
+		return fmt.Sprintf("its process %d is %s", pid, p.State)
 	case p.Hangs:
 		return fmt.Sprintf("its process %d is blocked in the kernel%s", pid, p.inCall())
 	case p.Used >= p.Over/5:
@@ -142,13 +143,12 @@ var callNames = map[int]string{
 	unix.SYS_MSGRCV: "msgrcv", unix.SYS_SEMTIMEDOP: "semtimedop", unix.SYS_MUNMAP: "munmap", unix.SYS_MSYNC: "msync",
 }
 
-// between sets what happened between two moments that are over apart.
-func (p *Process) between(a, b *threads, over time.Duration) {
+// between sets what happened between two moments that are over apart. thread is the folder of the thread whose system
+// call counts.
+func (p *Process) between(a, b *threads, over time.Duration, thread string) {
 	p.Over, p.Used = over, max(0, b.used-a.used)
-	for folder, call := range b.calls {
-		if a.calls[folder] == call {
-			p.Call = call
-		}
+	if call := b.calls[thread]; call == a.calls[thread] {
+		p.Call = call
 	}
 	for folder, state := range b.state {
 		switch same := a.state[folder] == state; {
@@ -156,9 +156,7 @@ func (p *Process) between(a, b *threads, over time.Duration) {
 			p.Ready = true
 		case same && state == "D":
 			p.Hangs = true
-			if call := b.calls[folder]; call != "" {
-				p.Call = call
-			}
+			p.Call = cmp.Or(b.calls[folder], p.Call)
 		}
 	}
 }

@@ -7,14 +7,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/topo"
 )
 
 // Rank is what a look has found out about one rank.
@@ -28,6 +29,7 @@ type Rank struct {
 	Waits   []waits.Waiting // in the numbers of the epoch
 	Line    string          // the line of the program that it is at, as in "main.load at data.go:81"; "": see NoLine
 	NoLine  string          // why the line is not known, "" if none was read
+	Thread  int             // the thread that the goroutine of Line is on, 0 for none
 	Stack   string          // of all its goroutines, where that was wanted
 }
 
@@ -55,13 +57,46 @@ type Job struct {
 	Silent  []string // hosts that have not answered
 	Began   int64    // Unix time in nanoseconds
 	Seen    int64    // that of the look
+	Epoch   int      // the latest
+	Roster  []int    // by rank of that epoch: the launcher's number; nil: the same
+}
+
+// origin returns the launcher's number of a rank of an epoch, -1 if it is not known.
+func (j *Job) origin(epoch, rank int) int {
+	for i := range j.Ranks {
+		if p := j.Ranks[i].Page; p != nil && p.Size > 0 && p.Epoch == epoch && p.Rank == rank {
+			return j.Ranks[i].Rank
+		}
+	}
+	switch {
+	case epoch == j.Epoch && rank < len(j.Roster):
+		return j.Roster[rank]
+	case epoch == 0 && j.Epoch == 0:
+		return rank
+	}
+	return -1
+}
+
+// waitsFor returns the ranks that a wait of a rank is for, in the launcher's numbers.
+func (j *Job) waitsFor(r *Rank, w *waits.Waiting) (ranks []int) {
+	epoch := 0
+	if r.Page != nil {
+		epoch = r.Page.Epoch
+	}
+	for _, to := range w.For {
+		if o := j.origin(epoch, to); o >= 0 {
+			ranks = append(ranks, o)
+		}
+	}
+	slices.Sort(ranks)
+	return ranks
 }
 
 // readPage sets the parts of r that are in its status page.
 func (r *Rank) readPage(page pageReader) {
 	p, err := status.Read(page)
 	if err != nil || p.Size == 0 {
-		r.Blind = "it has not called rank.Init yet, or does not use package rank"
+		r.Blind = "has not called rank.Init yet, or does not use package rank"
 		return
 	}
 	var s waits.Status
@@ -70,6 +105,9 @@ func (r *Rank) readPage(page pageReader) {
 	}
 	p.Waits = nil
 	r.Page = p
+	if len(r.Waits) == 0 && (p.Phase == status.Starting || p.Phase == status.Renewing) {
+		r.Waits = []waits.Waiting{{In: r.in(), Since: p.Since}} // for ranks that are not known
+	}
 }
 
 // in describes the call of the rank, "" if it is in none.
@@ -129,21 +167,17 @@ func scoped(in, scope string) string {
 	return in + " on " + scope
 }
 
-// seen returns r for the verdict, with the launcher's numbers in place of those of its epoch, which origin maps.
-func (r *Rank) seen(origin func(rank int) int) waits.Seen {
+// seen returns r for the verdict, with the launcher's numbers in place of those of its epoch.
+func (j *Job) seen(r *Rank) waits.Seen {
 	s := waits.Seen{Rank: r.Rank, Blind: r.Blind, Is: r.Process.Is(r.PID),
 		Down: r.Process.State.Stopped() || r.Process.State.Ended()}
 	if s.Down {
-		s.Is = cmp.Or(r.in(), "no call") + "; " + s.Is
-		s.Is = "is in " + s.Is
+		s.Is = fmt.Sprintf("is in %s; %s", cmp.Or(r.in(), "no call"), s.Is)
 	}
 	for _, w := range r.Waits {
-		from := w.For
-		w.For = nil
-		for _, to := range from {
-			if o := origin(to); o >= 0 {
-				w.For = append(w.For, o)
-			}
+		w.For = j.waitsFor(r, &w)
+		if r.forms() {
+			w.For = j.late(r)
 		}
 		if w.Scope == "world" {
 			w.Scope = ""
@@ -156,27 +190,27 @@ func (r *Rank) seen(origin func(rank int) int) waits.Seen {
 	return s
 }
 
-// Judge returns why the ranks of a job wait, in the launcher's numbers.
-func Judge(j *Job) waits.Verdict {
-	type place struct{ epoch, rank int }
-	origins := make(map[place]int)
+// forms reports whether the rank waits for its world.
+func (r *Rank) forms() bool {
+	return r.Page != nil && (r.Page.Phase == status.Starting || r.Page.Phase == status.Renewing)
+}
+
+// late returns the ranks that a rank which waits for its world waits for: those that do not.
+func (j *Job) late(r *Rank) (ranks []int) {
 	for i := range j.Ranks {
-		if p := j.Ranks[i].Page; p != nil && p.Size > 0 {
-			origins[place{p.Epoch, p.Rank}] = j.Ranks[i].Rank
+		o := &j.Ranks[i]
+		if !o.forms() && (o.Page == nil || o.Page.Phase != status.Closed && o.Page.Epoch <= r.Page.Epoch) {
+			ranks = append(ranks, o.Rank)
 		}
 	}
+	return ranks
+}
+
+// Judge returns why the ranks of a job wait, in the launcher's numbers.
+func Judge(j *Job) waits.Verdict {
 	var all []waits.Seen
 	for i := range j.Ranks {
-		r, epoch := &j.Ranks[i], 0
-		if r.Page != nil {
-			epoch = r.Page.Epoch
-		}
-		all = append(all, r.seen(func(rank int) int {
-			if o, ok := origins[place{epoch, rank}]; ok {
-				return o
-			}
-			return -1
-		}))
+		all = append(all, j.seen(&j.Ranks[i]))
 	}
 	return waits.Judge(all)
 }
@@ -191,17 +225,23 @@ func (j *Job) Text(v *waits.Verdict) string {
 	case v.Circle != "":
 		return v.Circle
 	}
-	text := fmt.Sprintf("%s in %s for %s; ", count(len(v.Together), len(j.Ranks)), v.Call,
-		seconds(time.Duration(j.Seen-v.Since)))
+	text := fmt.Sprintf("%s for %s; ", j.waiting(v), seconds(time.Duration(j.Seen-v.Since)))
 	if len(v.AtFault) == 0 {
 		return text + "the cause is not known"
 	}
-	text += fmt.Sprintf("rank %d %s", v.AtFault[0], v.Is)
-	if line := j.LineOf(v.AtFault[0]); line != "" {
-		text += ", in " + line
-	}
-	if more := v.AtFault[1:]; len(more) > 0 {
-		text += fmt.Sprintf(" (%s %s likewise)", numbers.Plural(len(more), "rank"), topo.RankList(more))
+	const most = 3
+	for i, rank := range v.AtFault {
+		if i == most {
+			text += fmt.Sprintf("; and %s", numbers.Count(len(v.AtFault)-most, "further rank"))
+			break
+		}
+		if i > 0 {
+			text += "; "
+		}
+		text += fmt.Sprintf("rank %d %s", rank, v.Is[i])
+		if line := j.LineOf(rank); line != "" {
+			text += ", in " + line
+		}
 	}
 	return text
 }
@@ -216,12 +256,20 @@ func (j *Job) LineOf(rank int) string {
 	return ""
 }
 
-// count is the subject of a sentence about n of all ranks.
-func count(n, all int) string {
-	if n == 1 {
-		return fmt.Sprintf("1 of %d ranks waits", all)
+// waiting is the beginning of a sentence about the ranks that wait.
+func (j *Job) waiting(v *waits.Verdict) string {
+	waits := "ranks wait"
+	if v.Waiting == 1 {
+		waits = "ranks waits"
 	}
-	return fmt.Sprintf("%d of %d ranks wait together", n, all)
+	text := fmt.Sprintf("%d of %d %s", v.Waiting, len(j.Ranks), waits)
+	switch n := len(v.Together); {
+	case n < v.Waiting:
+		return fmt.Sprintf("%s, %d of them in %s,", text, n, v.Call)
+	case n > 1 && call.IsCollective(v.Call):
+		return fmt.Sprintf("%s together in %s", text, v.Call)
+	}
+	return fmt.Sprintf("%s in %s", text, v.Call)
 }
 
 // seconds rounds a duration for people.

@@ -62,6 +62,36 @@ func TestVerdictHasTheNumbersOfTheStart(t *testing.T) {
 	}
 }
 
+// Ranks in rank.Init wait for those that have not called it, and ranks whose host is silent are waited for, too.
+func TestVerdictOfUnknownRanks(t *testing.T) {
+	running := Process{State: job.ProcState{Code: 'S'}}
+	init := Rank{Rank: 0, PID: 7, Process: running}
+	b := memory()
+	status.NewPage(b).SetWorld(7, 0, 0, 2)
+	init.readPage(bytes.NewReader(b))
+	absent := Rank{Rank: 1, PID: 8, Process: running}
+	absent.readPage(bytes.NewReader(memory()))
+	j := Job{Ranks: []Rank{init, absent}, Seen: init.Page.Since + 5e9}
+	v := Judge(&j)
+	const want = "1 of 2 ranks waits in rank.Init for 5s; rank 1 has not called rank.Init yet, or does not use package " +
+		"rank; its process 8 is sleeping"
+	if text := j.Text(&v); text != want {
+		t.Errorf("in Init: %q, want %q", text, want)
+	}
+
+	waiting := Rank{Rank: 0, PID: 7, Process: running}
+	wait := waits.Status{Waits: []waits.Waiting{{In: "Barrier #7", For: []int{1}, Since: 1e9}}}
+	waiting.readPage(bytes.NewReader(page(t, 2, 0, 2, wait)))
+	silent := Rank{Rank: 4, PID: 9, Blind: "is on a host that does not answer"}
+	j = Job{Ranks: []Rank{waiting, silent}, Seen: 3e9, Epoch: 2, Roster: []int{0, 4}}
+	v = Judge(&j)
+	const silentText = "1 of 2 ranks waits in Barrier #7 for 2s; rank 4 is on a host that does not answer; " +
+		"nothing is known about its process 9"
+	if text := j.Text(&v); text != silentText {
+		t.Errorf("silent host: %q, want %q", text, silentText)
+	}
+}
+
 // Whatever is in a page, the rank can be checked, judged and printed.
 func FuzzReadPage(f *testing.F) {
 	good := waits.Status{Waits: []waits.Waiting{{Scope: "world", In: "Recv", For: []int{1}, Since: 5}}}

@@ -42,7 +42,7 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 		}
 		waits, on := "-", "-"
 		if d := r.since(j.Seen); d > 0 {
-			waits, on = seconds(d), r.waitsFor()
+			waits, on = seconds(d), j.on(r)
 		}
 		call := r.in()
 		switch {
@@ -52,7 +52,7 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 			call = "none"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", topo.RankList(ranks), r.Host, pid, r.Process.word(),
-			numbers.Bytes(memory), call, waits, on, cmp.Or(line, "-"))
+			numbers.Bytes(memory>>20<<20), call, waits, on, cmp.Or(line, "-"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (j *Job) groups() [][]*Rank {
 	var all [][]*Rank
 	for i := range j.Ranks {
 		r := &j.Ranks[i]
-		like := likeness{r.Host, r.Process.word(), r.in(), r.last(), r.waitsFor()}
+		like := likeness{r.Host, r.Process.word(), r.in(), r.last(), j.on(r)}
 		at, known := index[like]
 		if !known || len(r.Waits) == 0 && len(j.Ranks) <= maxLines {
 			index[like] = len(all)
@@ -105,9 +105,9 @@ func (j *Job) groups() [][]*Rank {
 // maxLines is the number of ranks above which also those that do not wait share lines.
 const maxLines = 32
 
-// waitsFor lists the ranks that the rank waits for, in the numbers of its epoch.
-func (r *Rank) waitsFor() string {
-	for _, w := range r.Waits {
+// on lists the ranks that a rank waits for.
+func (j *Job) on(r *Rank) string {
+	for _, w := range j.seen(r).Waits {
 		if w.GaveUp == 0 && len(w.For) > 0 {
 			return topo.RankList(w.For)
 		}
@@ -119,13 +119,15 @@ func (r *Rank) waitsFor() string {
 func (p *Process) word() string {
 	switch {
 	case !p.State.Known():
-		return "gone"
+		return "-"
 	case p.State.Stopped():
 		return "stopped"
 	case p.State.Ended():
 		return "ended"
-	case p.Over == 0:
+	case p.Over == 0 && p.State.Code == 'R':
 		return "runs"
+	case p.Over == 0:
+		return "sleeps"
 	case p.Hangs, p.Call != "" && p.Used < p.Over/5:
 		return cmp.Or(p.Call, "blocked")
 	case p.Used >= p.Over/5:

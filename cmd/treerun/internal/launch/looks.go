@@ -94,6 +94,15 @@ func (s *supervisor) endLook(number int) {
 	delete(s.looks, number)
 	for _, h := range k.waiting {
 		k.job.Silent = append(k.job.Silent, h.Name)
+		for _, r := range s.ranks {
+			if r.host == h && r.running && !r.ended {
+				k.job.Ranks = append(k.job.Ranks, inspect.Rank{Rank: r.Rank, Host: h.Name, PID: r.PID,
+					Blind: "is on a host that does not answer"})
+			}
+		}
+	}
+	if s.epochSize > 0 {
+		k.job.Epoch, k.job.Roster = s.members.Epoch(), s.roster
 	}
 	slices.SortFunc(k.job.Ranks, func(a, b inspect.Rank) int { return a.Rank - b.Rank })
 	k.job.Seen = time.Now().UnixNano()

@@ -16,8 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/waits"
 )
 
 // samples has one Body of each kind, with its fields set.
@@ -48,6 +52,13 @@ func samples() []Body {
 		&Stream{1, Stdout, 2}, &RankMessage{1, 2, &job.Message{Kind: job.Joined, Rank: 1}}, &RankMessage{Rank: 1},
 		&Spawn{1, 2, 3}, &Last{},
 		&Kill{1, 2, true, "slow", 1}, &Replace{3},
+		&Look{3, []int{1, 2}},
+		&Seen{3, []inspect.Rank{{Rank: 2, Blind: "no page"}, {Rank: 1, Host: "b", PID: 9, Line: "main.main at a.go:1",
+			Process: inspect.Process{State: job.ProcState{Code: 'T', Signal: 19}, Memory: 1 << 20, Call: "read"},
+			Waits:   []waits.Waiting{{In: "Recv", For: []int{0}, Since: 7}},
+			Page: &status.Rank{Rank: 1, Size: 2, Comms: []status.Comm{{Name: "world", Size: 2, In: "Recv",
+				Latest: []call.ID{{Seq: 3, Kind: call.Barrier, Root: -1}},
+				Totals: []status.Total{{Call: "Barrier", Calls: 3, Waited: 1}}}}}}}},
 		&Unstarted{1, 2, 126, "no"}, &RankMessage{Message: &job.Message{Kind: job.Begins, Roster: &job.Roster{
 			Epoch: 1, Secret: bytes.Repeat([]byte{3}, job.SecretBytes), Members: []job.Member{{Origin: 2, Blob: []byte("at")}},
 		}}},
