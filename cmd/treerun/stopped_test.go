@@ -91,7 +91,7 @@ func TestStoppedRankIsToldOnce(t *testing.T) {
 			}
 			report := regexp.MustCompile(`(?m)^.*waited.*$`).FindAllString(string(b), -1)
 			want := regexp.MustCompile(`^treerun: 5 of 6 ranks have waited 1\d s in AllReduce #21 \(sum of 5000 float32\) on world ` +
-				`for rank 1, which is stopped by SIGSTOP \(process \d+\)$`)
+				`for rank 1, which is stopped by SIGSTOP \(process \d+\), in \S+ at stopper_test.go:\d+$`)
 			if len(report) != 1 || !want.MatchString(report[0]) {
 				t.Errorf("the launcher printed %q, want %q once; all of it:\n%s", report, want, b)
 			}
