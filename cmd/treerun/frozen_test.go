@@ -2,24 +2,33 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/rank"
 )
 
-// frozen is a rank of a job of which rank 1 is stopped for three seconds, while the others wait for it.
+// frozen is a rank of a job of which rank 1 is stopped until rank 0 continues it three seconds later. The ranks see
+// each other's processes.
 func frozen() {
 	ctx := context.Background()
 	w, err := rank.Init(ctx)
+	var pids [][]byte
+	if err == nil {
+		pids, err = w.AllGather(ctx, binary.BigEndian.AppendUint32(nil, uint32(os.Getpid())))
+	}
 	if err == nil && w.Rank() == 1 {
-		err = exec.Command("sh", "-c", `(sleep 3; kill -CONT "$0") > /dev/null 2>&1 &`, fmt.Sprint(os.Getpid())).Run()
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		err = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	} else if err == nil {
+		time.Sleep(3 * time.Second)
+		err = syscall.Kill(int(binary.BigEndian.Uint32(pids[1])), syscall.SIGCONT)
 	}
 	if err == nil {
 		_, err = w.AllGather(ctx, nil)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -36,7 +38,7 @@ func runStatus(args []string) (int, error) {
 	f := cmdline.NewFlags("treerun status", &help)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.BoolVar(&watch, "watch", false, "look again every second, until Ctrl-C or the end of the job")
-	f.IntSliceVar(&request.Stacks, "stacks", nil, "also print the goroutines of these ranks")
+	f.IntSliceVar(&request.Stacks, "stacks", nil, "also print the goroutines of these `RANKS`, as 0,3")
 	if err := cmdline.Parse(f, args, ""); err != nil {
 		return 0, cmdline.Usagef("%w", err)
 	}
@@ -46,6 +48,8 @@ func runStatus(args []string) (int, error) {
 		return 0, nil
 	case f.NArg() > 1:
 		return 0, cmdline.Usagef("status: want one job, not %d", f.NArg())
+	case slices.ContainsFunc(request.Stacks, func(r int) bool { return r < 0 }):
+		return 0, cmdline.Usagef("status: --stacks %v: want numbers of ranks", request.Stacks)
 	}
 	ctx := context.Background()
 	ids := f.Args()
@@ -57,6 +61,9 @@ func runStatus(args []string) (int, error) {
 		if len(ids) == 0 {
 			fmt.Fprintln(os.Stderr, "treerun: no job of this user runs on this host")
 			return 0, nil
+		}
+		if len(ids) > 1 && len(request.Stacks) > 0 {
+			return 0, cmdline.Usagef("status: --stacks of which job? %s run here", strings.Join(ids, ", "))
 		}
 	}
 	for looks := 0; ; looks++ {
@@ -84,6 +91,8 @@ func printStatus(ctx context.Context, id string, r control.Request, asJSON, brie
 		return err
 	case a.Job == nil:
 		return fmt.Errorf("job %s: the launcher has sent no state (is it of another version of treerun?)", id)
+	case !a.Job.Has(r.Stacks):
+		return fmt.Errorf("job %s: not all of ranks %v run (hint: treerun status %s lists those that do)", id, r.Stacks, id)
 	case asJSON:
 		return json.NewEncoder(os.Stdout).Encode(struct {
 			Verdict string       `json:"verdict"`

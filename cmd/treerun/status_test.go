@@ -164,9 +164,19 @@ func TestStatusWithoutRanks(t *testing.T) {
 	if text := none.stderr.String(); !strings.Contains(text, "does not run on this host (hint: ") {
 		t.Errorf("no such job: %s", text)
 	}
+	bad := startTreerun(t, nil, "status", "no job")
+	bad.checkExit(125)
+	if text := bad.stderr.String(); !strings.Contains(text, `job "no job": `) {
+		t.Errorf("no id of a job: %s", text)
+	}
 	l := startTreerun(t, nil, "-np", "2", "--tag-output=false", "sh", "-c", "echo job $TREERUN_JOB_ID; exec sleep 60")
 	l.expect(2, "job ")
 	_, id, _ := strings.Cut(l.output[0], " ")
+	other := startTreerun(t, nil, "status", id, "--stacks", "1,7")
+	other.checkExit(125)
+	if text := other.stderr.String(); !strings.Contains(text, "not all of ranks [1 7] run (hint: ") {
+		t.Errorf("no such rank: %s", text)
+	}
 	text := statusOf(t, id)
 	if !strings.Contains(text, "no rank waits for another") || !strings.Contains(text, "clock_nanosleep") ||
 		!strings.Contains(text, "does not use package rank") || !strings.Contains(text, "not a Go executable") {

@@ -178,6 +178,9 @@ func Jobs(ctx context.Context) ([]string, error) {
 
 // dial connects to the launcher of a job of this user.
 func dial(ctx context.Context, id string) (net.Conn, error) {
+	if err := job.CheckID(id); err != nil {
+		return nil, fmt.Errorf("job %q: %w", id, err)
+	}
 	d := net.Dialer{Timeout: limit}
 	conn, err := d.DialContext(ctx, "unix", prefix+id)
 	if errors.Is(err, unix.ECONNREFUSED) {

@@ -61,6 +61,13 @@ type Job struct {
 	Roster  []int    // by rank of that epoch: the launcher's number; nil: the same
 }
 
+// Has reports whether all of these ranks were seen.
+func (j *Job) Has(ranks []int) bool {
+	return !slices.ContainsFunc(ranks, func(rank int) bool {
+		return !slices.ContainsFunc(j.Ranks, func(r Rank) bool { return r.Rank == rank })
+	})
+}
+
 // origin returns the launcher's number of a rank of an epoch, -1 if it is not known.
 func (j *Job) origin(epoch, rank int) int {
 	for i := range j.Ranks {

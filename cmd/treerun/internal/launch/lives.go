@@ -208,6 +208,7 @@ func describe(orders []membership.Order) (text string) {
 			numbers.Count(len(added), "rank"), topo.RankList(added))
 	}
 	if len(leaving) > 0 {
+		slices.Sort(leaving)
 		text = fmt.Sprintf("stopping %s (%s)", numbers.Count(len(leaving), "rank"), topo.RankList(leaving))
 	}
 	return text
