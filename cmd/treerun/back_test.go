@@ -34,6 +34,12 @@ func returner() {
 			}
 			return
 		}
+		if w.Epoch() == 0 { // the others have it, too, before a host is lost
+			if _, err := w.AllGather(context.Background(), nil); err != nil && !rank.Again(err) {
+				fmt.Println(err)
+				os.Exit(6)
+			}
+		}
 		if w.Epoch() == 0 && w.Host() == "b" && w.LocalRank() == 0 {
 			_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
 		}

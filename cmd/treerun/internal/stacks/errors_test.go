@@ -59,7 +59,6 @@ func TestEnded(t *testing.T) {
 
 // TestRights: a process of another user gets an error with the possible causes.
 func TestRights(t *testing.T) {
-	const helper = "of-the-parent"
 	if flag.Arg(0) == helper {
 		var r Reader
 		_, err := r.Read(os.Getppid())

@@ -21,7 +21,13 @@ import (
 // folder has the programs that the tests build.
 var folder string
 
+// helper is the argument of a process of these tests that another user has.
+const helper = "of-the-parent"
+
 func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, helper) { // another user, who may write nowhere
+		os.Exit(m.Run())
+	}
 	var err error
 	if folder, err = os.MkdirTemp("", "stacks"); err != nil {
 		panic(err)
