@@ -87,6 +87,9 @@ func holds(stuck map[int]*node, w Waiting) bool {
 // collective are not a circle: each of them waits for several ranks, and they make progress as soon as the missing rank
 // enters the call.
 func shortest(all map[int]*node, others bool) []hop {
+	if others && inOneCollective(all) {
+		return nil
+	}
 	var best []hop
 	for _, start := range slices.Sorted(maps.Keys(all)) {
 		if ring := ringFrom(all, start, others); ring != nil && (best == nil || len(ring) < len(best)) {
@@ -94,6 +97,24 @@ func shortest(all map[int]*node, others bool) []hop {
 		}
 	}
 	return best
+}
+
+// inOneCollective reports whether all waits are in one and the same collective. Hundreds of ranks that wait for each
+// other in that would make a long search for nothing.
+func inOneCollective(all map[int]*node) bool {
+	var first *Waiting
+	for _, n := range all {
+		for i := range n.waits {
+			w := &n.waits[i]
+			if first == nil {
+				first = w
+			}
+			if !call.IsCollective(w.In) || w.In != first.In || w.Scope != first.Scope {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // spot is a rank on a path over ranks, with a flag that reports whether the path passed several calls.

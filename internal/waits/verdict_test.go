@@ -92,3 +92,22 @@ func TestJudgeRandomJobs(t *testing.T) {
 	}
 	t.Logf("%d circles", circles)
 }
+
+// BenchmarkJudge: of 512 ranks all but one wait in a collective, for all others.
+func BenchmarkJudge(b *testing.B) {
+	ranks := []Seen{{Rank: 0, Is: "computes"}}
+	for r := 1; r < 512; r++ {
+		s := waitFor(r, "Barrier #1")
+		for to := range 512 {
+			if to != r {
+				s.Waits[0].For = append(s.Waits[0].For, to)
+			}
+		}
+		ranks = append(ranks, s)
+	}
+	for b.Loop() {
+		if v := Judge(ranks); len(v.AtFault) != 1 || v.AtFault[0] != 0 {
+			b.Fatalf("%+v", v)
+		}
+	}
+}
