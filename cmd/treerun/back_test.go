@@ -25,13 +25,7 @@ func returner() {
 		fmt.Printf("epoch %d: rank %d of %d on host %s, lost %v, joined %v, its epoch number %d\n", w.Epoch(), w.Origin(),
 			w.Size(), w.Host(), w.Lost(), w.Joined(), epochs)
 		if w.Epoch() > 0 && w.Size() == 3 {
-			if _, err := w.AllGather(context.Background(), nil); err != nil { // the others have the epoch, too
-				fmt.Println(err)
-				os.Exit(5)
-			}
-			if err := w.Close(); err != nil {
-				os.Exit(4)
-			}
+			endTogether(w)
 			return
 		}
 		if w.Epoch() == 0 { // the others have it, too, before a host is lost
@@ -88,13 +82,7 @@ func joiner() {
 		}
 		fmt.Printf("epoch %d: rank of %d, lost %v, joined %v\n", w.Epoch(), w.Size(), w.Lost(), w.Joined())
 		if fmt.Sprint(w.Epoch()+1) == os.Args[1] {
-			if _, err := w.AllGather(context.Background(), nil); err != nil { // the others have the epoch, too
-				fmt.Println(err)
-				os.Exit(5)
-			}
-			if err := w.Close(); err != nil {
-				os.Exit(4)
-			}
+			endTogether(w)
 			return
 		}
 		select {

@@ -22,19 +22,24 @@ func changer() {
 		fmt.Printf("job %s epoch %d: rank %d of %d, joined %v, process %d\n", w.JobID(), w.Epoch(), w.Rank(), w.Size(),
 			w.Joined(), os.Getpid())
 		if w.Size() == 3 {
-			if _, err := w.AllGather(context.Background(), nil); err != nil { // the others have the epoch, too
-				fmt.Println(err)
-				os.Exit(5)
-			}
-			if err := w.Close(); err != nil {
-				os.Exit(4)
-			}
+			endTogether(w)
 			return
 		}
 		select {
 		case <-w.Changed():
 		case <-w.Context().Done():
 		}
+	}
+}
+
+// endTogether ends a rank in an epoch that all others have, too.
+func endTogether(w *rank.World) {
+	if _, err := w.AllGather(context.Background(), nil); err != nil {
+		fmt.Println(err)
+		os.Exit(5)
+	}
+	if err := w.Close(); err != nil {
+		os.Exit(4)
 	}
 }
 

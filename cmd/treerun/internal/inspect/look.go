@@ -19,8 +19,6 @@ type Target struct {
 	Stack     bool        // the stacks of all its goroutines are wanted
 }
 
-type pageReader = io.ReaderAt
-
 // How long a look takes at the threads of processes that do not wait for others, and of how many; and the number of
 // ranks of which it reads the stacks.
 const (

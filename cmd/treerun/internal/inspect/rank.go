@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -59,6 +60,8 @@ type Job struct {
 	Seen    int64    // that of the look
 	Epoch   int      // the latest
 	Roster  []int    // by rank of that epoch: the launcher's number; nil: the same
+
+	origins map[place]int // of the ranks that were seen; nil before it is used
 }
 
 // Has reports whether all of these ranks were seen.
@@ -68,30 +71,42 @@ func (j *Job) Has(ranks []int) bool {
 	})
 }
 
+// place is a rank's number in an epoch.
+type place struct{ epoch, rank int }
+
 // origin returns the launcher's number of a rank of an epoch, -1 if it is not known.
-func (j *Job) origin(epoch, rank int) int {
-	for i := range j.Ranks {
-		if p := j.Ranks[i].Page; p != nil && p.Size > 0 && p.Epoch == epoch && p.Rank == rank {
-			return j.Ranks[i].Rank
+func (j *Job) origin(at place) int {
+	if j.origins == nil {
+		j.origins = make(map[place]int, len(j.Ranks))
+		for i := range j.Ranks {
+			if p := j.Ranks[i].Page; p != nil && p.Size > 0 {
+				j.origins[place{p.Epoch, p.Rank}] = j.Ranks[i].Rank
+			}
 		}
 	}
+	if o, seen := j.origins[at]; seen {
+		return o
+	}
 	switch {
-	case epoch == j.Epoch && rank < len(j.Roster):
-		return j.Roster[rank]
-	case epoch == 0 && j.Epoch == 0:
-		return rank
+	case at.epoch == j.Epoch && at.rank < len(j.Roster):
+		return j.Roster[at.rank]
+	case at.epoch == 0 && j.Epoch == 0:
+		return at.rank
 	}
 	return -1
 }
 
 // waitsFor returns the ranks that a wait of a rank is for, in the launcher's numbers.
 func (j *Job) waitsFor(r *Rank, w *waits.Waiting) (ranks []int) {
+	if r.forms() {
+		return j.late(r)
+	}
 	epoch := 0
 	if r.Page != nil {
 		epoch = r.Page.Epoch
 	}
 	for _, to := range w.For {
-		if o := j.origin(epoch, to); o >= 0 {
+		if o := j.origin(place{epoch, to}); o >= 0 {
 			ranks = append(ranks, o)
 		}
 	}
@@ -100,7 +115,7 @@ func (j *Job) waitsFor(r *Rank, w *waits.Waiting) (ranks []int) {
 }
 
 // readPage sets the parts of r that are in its status page.
-func (r *Rank) readPage(page pageReader) {
+func (r *Rank) readPage(page io.ReaderAt) {
 	p, err := status.Read(page)
 	if err != nil || p.Size == 0 {
 		r.Blind = "has not called rank.Init yet, or does not use package rank"
@@ -112,7 +127,7 @@ func (r *Rank) readPage(page pageReader) {
 	}
 	p.Waits = nil
 	r.Page = p
-	if len(r.Waits) == 0 && (p.Phase == status.Starting || p.Phase == status.Renewing) {
+	if len(r.Waits) == 0 && r.forms() {
 		r.Waits = []waits.Waiting{{In: r.in(), Since: p.Since}} // for ranks that are not known
 	}
 }
@@ -183,9 +198,6 @@ func (j *Job) seen(r *Rank) waits.Seen {
 	}
 	for _, w := range r.Waits {
 		w.For = j.waitsFor(r, &w)
-		if r.forms() {
-			w.For = j.late(r)
-		}
 		if w.Scope == "world" {
 			w.Scope = ""
 		}

@@ -108,9 +108,11 @@ const maxLines = 32
 
 // on lists the ranks that a rank waits for.
 func (j *Job) on(r *Rank) string {
-	for _, w := range j.seen(r).Waits {
-		if w.GaveUp == 0 && len(w.For) > 0 {
-			return topo.RankList(w.For)
+	for i := range r.Waits {
+		if w := &r.Waits[i]; w.GaveUp == 0 {
+			if ranks := j.waitsFor(r, w); len(ranks) > 0 {
+				return topo.RankList(ranks)
+			}
 		}
 	}
 	return "-"
