@@ -62,7 +62,7 @@ type Listener struct {
 // Listen opens the socket of a job. It calls handle for each request of the user or of root, maybe concurrently, and
 // sends its answer.
 func Listen(id string, handle func(Request) Answer) (*Listener, error) {
-	ln, err := net.Listen("unix", prefix+id)
+	ln, err := listen(prefix + id)
 	if err != nil {
 		return nil, fmt.Errorf("listen for commands: %w", err)
 	}
@@ -85,6 +85,17 @@ func Listen(id string, handle func(Request) Answer) (*Listener, error) {
 		}
 	})
 	return l, nil
+}
+
+// listen returns an error where net.Listen panics: it takes the name of a socket from getsockname, and uses it although
+// that call has failed (Go 1.26, listenUnix).
+func listen(name string) (ln net.Listener, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("getsockname of %s: %v", name, r)
+		}
+	}()
+	return net.Listen("unix", name)
 }
 
 // Close closes the socket and its connections, and returns when no request is being handled.
