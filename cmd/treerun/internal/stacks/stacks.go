@@ -138,13 +138,22 @@ func (r *Reader) program(name string) (*program, error) {
 	return o.program, o.err
 }
 
-// String returns the text of the goroutines that Go prints in a traceback, without functions inside the runtime.
+// String returns the text of the goroutines that Go prints in a traceback, without functions inside the runtime. It
+// leaves out those that package rank has started, and says how many.
 func (s Stacks) String() string {
 	var b strings.Builder
+	own := 0
 	for _, g := range s.Goroutines {
-		if !g.System {
+		switch {
+		case g.System:
+		case s.own(&g):
+			own++
+		default:
 			fmt.Fprintf(&b, "%v\n", g)
 		}
+	}
+	if own > 0 {
+		fmt.Fprintf(&b, "...%d of treerun's own goroutines left out...\n", own)
 	}
 	if s.More > 0 {
 		fmt.Fprintf(&b, "...%d more goroutines...\n", s.More)

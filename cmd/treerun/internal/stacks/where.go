@@ -7,7 +7,11 @@ import (
 	"strings"
 )
 
-const treerun = "github.com/treerun/treerun"
+// Modules of which goroutines in ranks are treerun's own.
+const (
+	treerun    = "github.com/treerun/treerun"
+	memberlist = "github.com/hashicorp/memberlist"
+)
 
 // Where returns the goroutine that shows what a rank does, and the line of the user's code in it. It is a goroutine in
 // a call of package collective or rank, or else the first one. The goroutine is nil if there is none. The frame is nil
@@ -31,6 +35,15 @@ func (s Stacks) Where() (*Goroutine, *Frame) {
 		}
 	}
 	return first, line
+}
+
+// own reports whether a goroutine is one of package rank or collective, or of memberlist: it has functions of these,
+// and none of the user's.
+func (s Stacks) own(g *Goroutine) bool {
+	library := func(f Frame) bool { return below(f.pkg(), treerun) || below(f.pkg(), memberlist) }
+	start := Frame{Function: g.Start}
+	return g.ID != 1 && !s.user(start) && !slices.ContainsFunc(g.Frames, s.user) &&
+		(library(start) || slices.ContainsFunc(g.Frames, library))
 }
 
 // String returns a line for users: "main.load at data.go:81".
@@ -59,7 +72,7 @@ func (s Stacks) user(f Frame) bool {
 		return below(pkg, treerun+"/examples") || below(pkg, treerun+"/scripts") || below(pkg, treerun+"/cmd") ||
 			strings.HasSuffix(f.File, "_test.go")
 	}
-	if f.File == "_cgo_gotypes.go" || below(pkg, "github.com/hashicorp/memberlist") { // a call of C; a library of rank
+	if f.File == "_cgo_gotypes.go" || below(pkg, memberlist) { // a call of C; a library of rank
 		return false
 	}
 	first, _, _ := strings.Cut(pkg, "/")

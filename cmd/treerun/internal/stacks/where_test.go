@@ -49,3 +49,27 @@ func TestWhere(t *testing.T) {
 		}
 	}
 }
+
+// TestString: a traceback has the goroutines of the user, and says how many of treerun's own it leaves out.
+func TestString(t *testing.T) {
+	s := Stacks{Goroutines: []Goroutine{
+		{ID: 1, Status: "running", Note: "runs on a CPU", Start: treerun + "/rank.Init"},
+		{ID: 7, Frames: []Frame{{Function: treerun + "/rank.(*World).serve"}, {Function: "sync.(*WaitGroup).Go.func1"}}},
+		{ID: 8, Status: "running", Start: memberlist + ".(*Memberlist).probe"},
+		{ID: 9, Status: "IO wait", Frames: []Frame{{Function: "net/http.(*conn).serve"}}},
+		{ID: 10, Frames: []Frame{{Function: treerun + "/collective.Recv"}, {Function: "main.load"}}},
+		{ID: 11, System: true},
+	}}
+	want := []string{"goroutine 1 [", "goroutine 9 [", "goroutine 10 [", "...2 of treerun's own goroutines left out..."}
+	text := s.String()
+	for _, w := range want {
+		_, after, found := strings.Cut(text, w)
+		if !found {
+			t.Fatalf("%q is not there, or not in this place:\n%s", w, s)
+		}
+		text = after
+	}
+	if strings.Contains(s.String(), "goroutine 7 ") || strings.Contains(s.String(), "goroutine 8 ") {
+		t.Errorf("goroutines of treerun's own:\n%s", s)
+	}
+}
