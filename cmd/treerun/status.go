@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/control"
 	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
+	"github.com/treerun/treerun/topo"
 )
 
 const statusUsage = `usage: treerun status [JOB] [flags]
@@ -36,9 +35,9 @@ func runStatus(args []string) (int, error) {
 	var request control.Request
 	help, asJSON, watch := false, false, false
 	f := cmdline.NewFlags("treerun status", &help)
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVar(&asJSON, "json", false, "print a line of JSON for each job")
 	f.BoolVar(&watch, "watch", false, "look again every second, until Ctrl-C or the end of the job")
-	f.IntSliceVar(&request.Stacks, "stacks", nil, "also print the goroutines of these `RANKS`, as 0,3")
+	f.Var(cmdline.RankSet(&request.Stacks), "stacks", "also print the goroutines of these `RANKS`, as 0,4-7")
 	if err := cmdline.Parse(f, args, ""); err != nil {
 		return 0, cmdline.Usagef("%w", err)
 	}
@@ -48,8 +47,6 @@ func runStatus(args []string) (int, error) {
 		return 0, nil
 	case f.NArg() > 1:
 		return 0, cmdline.Usagef("status: want one job, not %d", f.NArg())
-	case slices.ContainsFunc(request.Stacks, func(r int) bool { return r < 0 }):
-		return 0, cmdline.Usagef("status: --stacks %v: want numbers of ranks", request.Stacks)
 	}
 	ctx := context.Background()
 	ids := f.Args()
@@ -92,12 +89,11 @@ func printStatus(ctx context.Context, id string, r control.Request, asJSON, brie
 	case a.Job == nil:
 		return fmt.Errorf("job %s: the launcher has sent no state (is it of another version of treerun?)", id)
 	case !a.Job.Has(r.Stacks):
-		return fmt.Errorf("job %s: not all of ranks %v run (hint: treerun status %s lists those that do)", id, r.Stacks, id)
+		return fmt.Errorf("job %s: not all of ranks %s run (hint: treerun status %s lists those that do)", id,
+			topo.RankList(r.Stacks), id)
 	case asJSON:
-		return json.NewEncoder(os.Stdout).Encode(struct {
-			Verdict string       `json:"verdict"`
-			Job     *inspect.Job `json:"job"`
-		}{a.Text, a.Job})
+		verdict := inspect.Judge(a.Job)
+		return a.Job.JSON(os.Stdout, &verdict)
 	case brief:
 		fmt.Printf("%s  %s  %d ranks  %s\n", id, a.Job.Program, len(a.Job.Ranks), a.Text)
 		return nil

@@ -116,27 +116,25 @@ func TestStatus(t *testing.T) {
 			time.Sleep(500 * time.Millisecond) // the others must wait for some time
 			var got struct {
 				Verdict string
-				Job     struct {
-					Ranks []struct {
-						Rank int
-						Line string
-					}
+				Ranks   []struct {
+					Rank int
+					Line string
 				}
 			}
 			text := statusOf(t, id, "--json")
 			if err := json.Unmarshal([]byte(text), &got); err != nil {
 				t.Fatalf("%v in %s", err, text)
 			}
-			if len(got.Job.Ranks) != 4 || !regexp.MustCompile(c.verdict).MatchString(got.Verdict) {
-				t.Fatalf("%d ranks, %q, want %s", len(got.Job.Ranks), got.Verdict, c.verdict)
+			if len(got.Ranks) != 4 || !regexp.MustCompile(c.verdict).MatchString(got.Verdict) {
+				t.Fatalf("%d ranks, %q, want %s", len(got.Ranks), got.Verdict, c.verdict)
 			}
 			const others = "3 of 4 ranks wait together in AllReduce #21 (sum of 100 float32) for "
 			if how != "recv" && !strings.HasPrefix(got.Verdict, others) {
 				t.Errorf("the others: %q", got.Verdict)
 			}
-			_, number, _ := strings.Cut(got.Job.Ranks[2].Line, ":")
+			_, number, _ := strings.Cut(got.Ranks[2].Line, ":")
 			if n, _ := strconv.Atoi(number); how != "spin" && (n <= line || n > line+2) {
-				t.Errorf("line %s, want the one after line %d", got.Job.Ranks[2].Line, line)
+				t.Errorf("line %s, want the one after line %d", got.Ranks[2].Line, line)
 			}
 			table := statusOf(t, id, "--stacks", "2")
 			row := regexp.MustCompile(`(?m)^2 .* ` + c.process + ` `)
@@ -174,7 +172,7 @@ func TestStatusWithoutRanks(t *testing.T) {
 	_, id, _ := strings.Cut(l.output[0], " ")
 	other := startTreerun(t, nil, "status", id, "--stacks", "1,7")
 	other.checkExit(125)
-	if text := other.stderr.String(); !strings.Contains(text, "not all of ranks [1 7] run (hint: ") {
+	if text := other.stderr.String(); !strings.Contains(text, "not all of ranks 1,7 run (hint: ") {
 		t.Errorf("no such rank: %s", text)
 	}
 	text := statusOf(t, id)

@@ -81,6 +81,25 @@ func IntRange(dst *int, lo, hi int) pflag.Value {
 // Ranks returns the value of a flag that takes a number of ranks, as -np; 0 is the default.
 func Ranks(dst *int) pflag.Value { return IntRange(dst, 1, job.MaxRanks) }
 
+// RankSet returns the value of a flag that takes numbers of ranks, as in 0,4-7, and stores them in ascending order.
+func RankSet(dst *[]int) pflag.Value {
+	return Setter("RANKS", func(text string) error {
+		names, err := numbers.ExpandNames("["+text+"]", job.MaxRanks)
+		if err != nil {
+			return errors.New("want numbers of ranks, as 0,4-7")
+		}
+		set := make([]int, len(names))
+		for i, name := range names {
+			if set[i], err = strconv.Atoi(name); err != nil || set[i] >= job.MaxRanks {
+				return fmt.Errorf("want numbers of ranks below %d, as 0,4-7", job.MaxRanks)
+			}
+		}
+		slices.Sort(set)
+		*dst = slices.Compact(set)
+		return nil
+	})
+}
+
 // Time returns the value of a flag that takes a time (job.ParseTime) of at least low.
 func Time(dst *time.Duration, low time.Duration) pflag.Value {
 	return &value[time.Duration]{dst: dst, kind: "TIME", parse: func(text string) (time.Duration, error) {

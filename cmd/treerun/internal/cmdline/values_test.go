@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -41,4 +42,15 @@ func TestQuotedWords(t *testing.T) {
 			t.Fatalf("%q, %v; want %q", got, err, want)
 		}
 	})
+}
+
+func TestRankSet(t *testing.T) {
+	for text, want := range map[string]string{"3": "[3]", "0,4-7": "[0 4 5 6 7]", "5,1-2,2": "[1 2 5]", "": "", "-1": "",
+		"1-": "", "4-2": "", "x": "", "1]": "", "70000": "", "1,,2": ""} {
+		var got []int
+		err := RankSet(&got).Set(text)
+		if err != nil != (want == "") || err == nil && fmt.Sprint(got) != want {
+			t.Errorf("%q: %v, %v, want %s", text, got, err, want)
+		}
+	}
 }

@@ -60,6 +60,17 @@ func TestVerdictHasTheNumbersOfTheStart(t *testing.T) {
 			t.Errorf("no row %q in\n%s", row, &table)
 		}
 	}
+	var line strings.Builder
+	if err := j.JSON(&line, &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{`"waiting":2,"call":"Barrier #7","together":[0,3],"waiting_s":2,"at_fault":[2],`,
+		`"silent_hosts":[],`, `"circle":false,`, `"rank":2,"host":"","pid":77,"process":"stopped","system_call":"",`,
+		`"phase":"running","call":"Barrier #7","last_call":"","waiting_s":2,"waits_for":[2],"line":"",`} {
+		if !strings.Contains(line.String(), field) {
+			t.Errorf("no field %s in\n%s", field, &line)
+		}
+	}
 }
 
 // Ranks in rank.Init wait for those that have not called it, and ranks whose host is silent are waited for, too.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -25,7 +26,12 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RANKS\tHOST\tPID\tPROCESS\tMEMORY\tCALL\tWAITS\tFOR\tLINE")
+	several := slices.ContainsFunc(j.Ranks, func(r Rank) bool { return r.Host != j.Ranks[0].Host })
+	hostHead := ""
+	if several {
+		hostHead = "HOST\t"
+	}
+	fmt.Fprintf(t, "RANKS\t%sPID\tPROCESS\tMEMORY\tCALL\tWAITS\tFOR\tLINE\n", hostHead)
 	for _, group := range j.groups() {
 		r := group[0]
 		ranks := make([]int, len(group))
@@ -48,11 +54,16 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 		call := r.in()
 		switch {
 		case call == "" && r.last() != "":
-			call = "none since " + r.last()
+			last, _, _ := strings.Cut(r.last(), " (")
+			call = "none since " + last
 		case call == "":
 			call = "none"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", topo.RankList(ranks), r.Host, pid, r.Process.word(),
+		host := ""
+		if several {
+			host = r.Host + "\t"
+		}
+		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", topo.RankList(ranks), host, pid, r.Process.word(),
 			numbers.Bytes(memory>>20<<20), call, waits, on, cmp.Or(line, "-"))
 	}
 	if err := t.Flush(); err != nil {
