@@ -42,10 +42,10 @@ func (p *Process) Is(pid int) string {
 		return fmt.Sprintf("its process %d is blocked in the kernel%s", pid, p.inCall())
 	case p.Used >= p.Over/5:
 		return fmt.Sprintf("its process %d computes (%d %% of a core)", pid, 100*p.Used/p.Over)
-	case p.Ready:
-		return fmt.Sprintf("its process %d is ready to run and gets %d %% of a core", pid, 100*p.Used/p.Over)
 	case p.Call != "":
 		return fmt.Sprintf("its process %d is blocked%s", pid, p.inCall())
+	case p.Ready:
+		return fmt.Sprintf("its process %d is ready to run and gets %d %% of a core", pid, 100*p.Used/p.Over)
 	}
 	return fmt.Sprintf("its process %d sleeps", pid)
 }
