@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,6 +106,12 @@ func TestStoppedAfterClose(t *testing.T) {
 			l.checkEnd(code)
 			if !strings.Contains(l.stderr.String(), "it was stopped by SIGSTOP") {
 				t.Errorf("stderr does not name the reason:\n%s", &l.stderr)
+			}
+			again := regexp.MustCompile(`treerun: all 3 ranks run again, [0-9.m]+s after the latest loss\n(.*\n)*.* ended ` +
+				`well with 3 \(0-2\), after the loss of:\n    rank 1 was killed by SIGKILL \(treerun ends it: others have ` +
+				`waited [0-9.]+s for it, --stall-timeout is 1s; it was stopped by SIGSTOP`)
+			if policy == "restart" && !again.MatchString(l.stderr.String()) {
+				t.Errorf("want %v:\n%s", again, &l.stderr)
 			}
 		})
 	}

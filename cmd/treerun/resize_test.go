@@ -12,7 +12,8 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// changer is a rank that leaves its epoch whenever ranks wait to be taken in. It ends in an epoch of three ranks.
+// changer is a rank that leaves its epoch whenever ranks wait to be taken in, or ends then if it has an argument. It
+// ends in an epoch of three ranks.
 func changer() {
 	for w, err := range rank.Worlds(context.Background()) {
 		if err != nil {
@@ -21,7 +22,10 @@ func changer() {
 		}
 		fmt.Printf("job %s epoch %d: rank %d of %d, joined %v, process %d\n", w.JobID(), w.Epoch(), w.Rank(), w.Size(),
 			w.Joined(), os.Getpid())
-		if w.Size() == 3 {
+		if len(os.Args) > 1 {
+			<-w.Changed()
+		}
+		if len(os.Args) > 1 || w.Size() == 3 {
 			endTogether(w)
 			return
 		}
@@ -67,6 +71,21 @@ func TestResize(t *testing.T) {
 	late.checkExit(125)
 	if text := late.stderr.String(); !strings.Contains(text, "does not run on this host") {
 		t.Errorf("after the job: %s", text)
+	}
+}
+
+// Ranks that were added end with a job that does not take them in, and a line names them.
+func TestResizeInVain(t *testing.T) {
+	l := startTreerun(t, nil, "-np", "2", "--on-failure", "shrink", "--tag-output=false",
+		install(t, t.TempDir(), "changer"), "ends")
+	l.expect(2, "epoch 0: rank ")
+	id := strings.Fields(l.output[0])[1]
+	startTreerun(t, nil, "resize", id, "-np", "4").checkExit(0)
+	l.checkEnd(0)
+	const want = "treerun: 2 ranks (2,3) took no part: the program has not left the epoch in which treerun resize added " +
+		"them (hint: it looks at World.Changed)\n"
+	if text := l.stderr.String(); strings.Count(text, want) != 1 {
+		t.Errorf("want %q:\n%s", want, text)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // Print writes the verdict, and a table with a line for all ranks that are in the same state.
 func (j *Job) Print(w io.Writer, verdict string) error {
-	fmt.Fprintf(w, "job %s: %s, %s, for %s\n", j.ID, cmp.Or(j.Program, "treerun itself"),
+	fmt.Fprintf(w, "job %s: %s, %s, for %s\n", j.ID, j.Program,
 		numbers.Count(len(j.Ranks), "rank"),
 		seconds(time.Duration(j.Seen-j.Began)))
 	fmt.Fprintln(w, verdict)

@@ -265,6 +265,11 @@ func (s *supervisor) onJoined(r *rankState) {
 	switch {
 	case s.epochSize == 0 && s.joined == s.job.Size:
 		s.job.Trace("all ranks have joined")
+		if s.losses.after > 0 {
+			s.notify(fmt.Sprintf("all %s run again, %s after the latest loss", numbers.Count(s.joined, "rank"),
+				seconds(time.Since(s.losses.at))), nil)
+			s.losses.after = 0
+		}
 	case s.epochSize > 0 && s.joined == s.epochSize:
 		took := ""
 		if s.losses.after > 0 {

@@ -50,6 +50,9 @@ func (l *losses) settle() {
 		how := k.how
 		if k.r.ended {
 			how = strings.TrimSuffix(k.r.outcome(), ",")
+			if k.r.Hint != "" {
+				how += " (" + k.r.Hint + ")"
+			}
 		}
 		k.text = fmt.Sprintf("rank %d %s, %s after the start", k.r.Rank, how, seconds(k.r.After))
 		if k.r.ended {
@@ -120,6 +123,20 @@ func (s *supervisor) printLostHost(h *hostState, why string, ranks []int) {
 	s.notify(fmt.Sprintf("host %s was lost %s after the start, with %s (%s): %s; %s", h.Name,
 		seconds(time.Since(s.start)), numbers.Count(len(ranks), "rank"), topo.RankList(ranks), why, s.lostNext), nil)
 	s.lostNext = ""
+}
+
+// reportUnused names the ranks that were added, and that no epoch has taken in.
+func (s *supervisor) reportUnused() {
+	var unused []int
+	for _, r := range s.ranks {
+		if r.joining && r.added {
+			unused = append(unused, r.Rank)
+		}
+	}
+	if len(unused) > 0 {
+		s.job.Screen.Err.Printf("treerun: %s (%s) took no part: the program has not left the epoch in which treerun "+
+			"resize added them (hint: it looks at World.Changed)", numbers.Count(len(unused), "rank"), topo.RankList(unused))
+	}
 }
 
 // reportLosses prints the last line of a job that lost ranks and has ended well.

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -18,7 +20,7 @@ const (
 	// hold that open.
 	tailGrace = 50 * time.Millisecond
 
-	lossLines = 3 // number of the last lines of a lost rank that are repeated
+	lossLines = 3 // number of lines of a lost rank that are repeated
 )
 
 // notify prints a line after those of earlier calls.
@@ -44,10 +46,25 @@ func (s *supervisor) printNotices(all bool) {
 		s.notices = s.notices[1:]
 		text := n.text
 		if n.of != nil {
-			for _, line := range n.of.streams[wire.Stderr].Tail.Lines(lossLines) {
+			for _, line := range lastWords(n.of.streams[wire.Stderr].Tail.Lines(maxTail)) {
 				text += "\n  | " + line
 			}
 		}
 		s.job.Screen.Err.Printf("treerun: %s", text)
 	}
+}
+
+// maxTail is the number of the last lines in which lastWords looks for a panic.
+const maxTail = 1000
+
+// lastWords returns the lines that give the reason for the end of a rank: those from its panic or fatal error on, else
+// the last ones.
+func lastWords(lines []string) []string {
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			text := slices.DeleteFunc(slices.Clone(lines[i:]), func(line string) bool { return line == "" })
+			return text[:min(len(text), lossLines)]
+		}
+	}
+	return lines[max(0, len(lines)-lossLines):]
 }

@@ -174,3 +174,19 @@ func TestStopSignalTwice(t *testing.T) {
 		t.Error("a later signal is not taken for a repetition")
 	}
 }
+
+// TestLastWords: the line about a lost rank repeats its panic, which may have a long traceback, else its last lines.
+func TestLastWords(t *testing.T) {
+	trace := "starts\npanic: first\n\ngoroutine 1 [running]:\nmain.load(...)\n\t/a/b.go:7\nmain.main()\nexit status 2"
+	for text, want := range map[string]string{
+		trace:            "panic: first\ngoroutine 1 [running]:\nmain.load(...)",
+		"a\nb\nc\nd":     "b\nc\nd",
+		"a panic: no\nb": "a panic: no\nb",
+		"fatal error: all goroutines are asleep - deadlock!\n": "fatal error: all goroutines are asleep - deadlock!",
+		"panic: recovered\nx\npanic: last\ny":                  "panic: last\ny",
+	} {
+		if got := strings.Join(lastWords(strings.Split(text, "\n")), "\n"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -27,6 +27,7 @@ func (s *supervisor) report() {
 	switch s.cause.kind {
 	case noCause:
 		s.reportUnclosed()
+		s.reportUnused()
 		s.reportLosses()
 	case byFailure:
 		ends := s.ends()

@@ -45,6 +45,7 @@ func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, e
 	}
 	defer j.Stdin.Close()
 	j.Path = "/proc/self/exe" // this very program, even where its file has been replaced
+	j.Program = "treerun " + subcommand
 	j.Args = append([]string{"treerun", RankName(subcommand)}, args...)
 	j.Env, j.ShutdownTimeout = os.Environ(), selfShutdownTimeout
 	j.SigtermCode = cmdline.SignalCode(syscall.SIGTERM)
