@@ -72,6 +72,9 @@ func newReader(t *testing.T) reader {
 			t.Fatal(err)
 		}
 	}
+	for name, file := range map[string]string{"topology.xml": "cube.xml", "matrix.txt": "cube.txt"} {
+		write(name, read(t, "../topo/foreign/testdata/"+file))
+	}
 	write("hosts", "node1 slots=8\nnode2 slots=8\n")
 	write("key", strings.Repeat("0a", 32)+"\n")
 	return r

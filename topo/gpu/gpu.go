@@ -35,6 +35,10 @@ type GPU struct {
 	PCIeGeneration int // the most that GPU and slot can do; 0: not known
 	PCIeWidth      int // lanes, likewise
 	NVLinks        []NVLink
+
+	// Uplink is the bandwidth of the PCIe switch that the GPU is behind to the rest of the host, GB/s; 0: that of the
+	// quickest slot behind it.
+	Uplink float64 `json:",omitempty"`
 }
 
 // String names the GPU for people, and describes its connections.
@@ -72,6 +76,8 @@ type NVLink struct {
 	Version int    // generation: 1 for P100, 2 V100, 3 A100, 4 H100, 5 B200; 0: not known
 	Remote  string // PCI address of the other end, as in GPU; "": not known
 	Switch  bool   // the other end is an NVSwitch
+
+	Rate float64 `json:",omitempty"` // GB/s each way; 0: that of its generation
 }
 
 // InferSwitches takes NVLinks for ones to NVSwitches where NVML reports nothing of their ends, as in virtual machines,

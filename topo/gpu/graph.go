@@ -153,7 +153,7 @@ func (b *builder) slots(x, y int) float64 {
 	p, q := b.at[x], b.at[y]
 	rate := min(b.m.slot(p), b.m.slot(q))
 	if b.m.level(p, q) == LevelSystem {
-		rate = min(rate, socketRate)
+		rate = min(rate, SocketRate)
 	}
 	return rate
 }
@@ -166,7 +166,7 @@ func (m *Machine) nvlinks(p, q int) float64 {
 	sum := 0.0
 	for _, l := range m.GPUs[p].NVLinks {
 		if l.Switch == (q == switches) && (l.Switch || l.Remote == m.GPUs[q].PCI) {
-			sum += nvlinkRate(l.Version)
+			sum += cmp.Or(l.Rate, nvlinkRate(l.Version))
 		}
 	}
 	return sum
@@ -285,13 +285,14 @@ func (b *builder) shared() (list []group) {
 	for _, places := range b.joined(used, func(l Level) bool { return l == LevelBoard || l == LevelSwitch }) {
 		if len(places) > 1 {
 			quicker := func(p, q int) int { return cmp.Compare(b.m.slot(p), b.m.slot(q)) }
-			add("pcie switch", b.m.slot(slices.MaxFunc(places, quicker)), places)
+			rate := cmp.Or(b.m.GPUs[places[0]].Uplink, b.m.slot(slices.MaxFunc(places, quicker)))
+			add("pcie switch", rate, places)
 		}
 	}
 	sockets := b.joined(used, func(l Level) bool { return l != LevelSystem })
 	for i, places := range sockets {
 		if len(sockets) > 2 || i < len(sockets)-1 { // of two, all that leaves one enters the other
-			add("socket", socketRate, places)
+			add("socket", SocketRate, places)
 		}
 	}
 	return list

@@ -135,7 +135,7 @@ func TestGraphOfPCIe(t *testing.T) {
 		t.Fatalf("%d links", len(g.Links))
 	}
 	slot := 8 * 128.0 / 130 / 8 * 16
-	for pair, want := range map[[2]int]float64{{0, 1}: slot, {0, 2}: slot, {0, 7}: socketRate} {
+	for pair, want := range map[[2]int]float64{{0, 1}: slot, {0, 2}: slot, {0, 7}: SocketRate} {
 		if l := link(g, pair[0], pair[1]); math.Abs(l.GBytesPerSecond-want) > 1e-9 || l.Kind != KindPCIe ||
 			l.Source != topo.Declared {
 			t.Errorf("link %+v, want %v GB/s", l, want)
@@ -144,7 +144,7 @@ func TestGraphOfPCIe(t *testing.T) {
 	if len(g.Ports) != 8+4+1 {
 		t.Errorf("%d ports: %v", len(g.Ports), g.Ports)
 	}
-	if p := port(g, "socket of gpu 0"); p.GBytesPerSecond != socketRate ||
+	if p := port(g, "socket of gpu 0"); p.GBytesPerSecond != SocketRate ||
 		!slices.Equal(p.Ranks, []int{0, 1, 2, 3}) {
 		t.Errorf("%v", p)
 	}

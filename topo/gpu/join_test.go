@@ -24,7 +24,7 @@ func TestFill(t *testing.T) {
 	if len(full.Links) != 36 || kinds[KindHost] != 36-len(g.Links) || kinds[KindNVLink] != 20 || kinds[KindSame] != 1 {
 		t.Errorf("%v", kinds)
 	}
-	if l := link(full, 0, 7); l.Kind != KindHost || l.GBytesPerSecond != socketRate*hostShare ||
+	if l := link(full, 0, 7); l.Kind != KindHost || l.GBytesPerSecond != SocketRate*hostShare ||
 		l.Source != topo.Declared {
 		t.Errorf("%+v", l)
 	}

@@ -36,10 +36,10 @@ func pcieRate(generation, width int) float64 {
 	return pcieLaneRates[min(generation, len(pcieLaneRates))] * float64(width)
 }
 
-// socketRate is the rate between two sockets for traffic between GPUs: its limit is the peer traffic that gets through
+// SocketRate is the rate between two sockets for traffic between GPUs: its limit is the peer traffic that gets through
 // the interconnect, not the interconnect's own speed. Source: NCCL's table of CPU interconnects, which has 9 to 12 GB/s
 // (QPI, Skylake SP) and 16 to 24 GB/s (AMD, later Xeons).
-const socketRate = 12
+const SocketRate = 12.0
 
 // hostShare is the share of their slots' bandwidth that pairs get when they cannot reach each other and go through
 // pinned memory of the host: each byte crosses the host's memory twice, and one chunk waits for the other. An order of

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/job"
@@ -18,16 +17,16 @@ import (
 
 // JobFlags holds the flags for the planning of a job.
 type JobFlags struct {
-	graph, plan string
-	options     planner.Options
+	graph   graphFlags
+	plan    string
+	options planner.Options
 
 	given *planner.ChosenPlan // of --plan, once Settings has read it
 }
 
 // Define adds the flags. The option seed is --plan-seed: a job's own seed is another.
 func (j *JobFlags) Define(f *pflag.FlagSet) {
-	f.StringVar(&j.graph, "graph", "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
-	cmdline.SetWords(f, "graph", topo.Machines()...)
+	j.graph.define(f, "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
 	f.StringVar(&j.plan, "plan", "",
 		"run the calls of its collective and root by the plan in `FILE`, as treerun plan --format json prints it; "+
 			"others are planned as usual")
@@ -65,8 +64,8 @@ func (j *JobFlags) Settings(s map[string]string, ranks int) error {
 // environment takes the values of flags that were not given from the variables that programs without treerun's launcher
 // read. Flags of options are added to those of the variable; --algorithm replaces an algorithm there and its options.
 func (j *JobFlags) environment(get func(name string) string) error {
-	if j.graph == "" {
-		j.graph = get(job.Variable("graph"))
+	if j.graph.name == "" {
+		j.graph.name = get(job.Variable("graph"))
 	}
 	if j.plan == "" {
 		j.plan = get(job.Variable("plan"))
@@ -91,20 +90,22 @@ func (j *JobFlags) environment(get func(name string) string) error {
 
 func (j *JobFlags) readGraph(s map[string]string, ranks int) error {
 	switch {
-	case j.graph == "":
+	case j.graph.name == "" && j.graph.model != "":
+		return usage("--gpu-model %s is for --graph", j.graph.model)
+	case j.graph.name == "":
 		return nil
-	case j.graph == "-":
+	case j.graph.name == "-":
 		return usage("--graph -: the standard input of a job goes to rank 0")
 	}
-	g, err := loadGraph(j.graph)
+	g, err := j.graph.load()
 	if err != nil {
 		return usage("%w", err)
 	}
 	if g.Ranks != ranks {
-		return usage("--graph %.60s: the graph has %d ranks, the job has %d", j.graph, g.Ranks, ranks)
+		return usage("--graph %.60s: the graph has %d ranks, the job has %d", j.graph.name, g.Ranks, ranks)
 	}
-	if _, known := topo.Machine(j.graph); known {
-		s["graph"] = j.graph
+	if _, known := topo.Machine(j.graph.name); known {
+		s["graph"] = j.graph.name
 		return nil
 	}
 	data, err := g.AppendJSON(nil)
@@ -161,7 +162,7 @@ func (j *JobFlags) Unserved(digests, algorithms []string) error {
 func (j *JobFlags) Given() []string {
 	var list []string
 	for _, f := range [...]struct{ name, value string }{
-		{"--graph", j.graph}, {"--plan", j.plan}, {"--algorithm", j.options.String()},
+		{"--graph", j.graph.name}, {"--gpu-model", j.graph.model}, {"--plan", j.plan}, {"--algorithm", j.options.String()},
 	} {
 		if f.value != "" {
 			list = append(list, f.name, f.value)

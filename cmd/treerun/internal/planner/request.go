@@ -25,7 +25,7 @@ import (
 
 // request is the command line of a plan.
 type request struct {
-	graphName  string
+	graph      graphFlags
 	collective string
 	device     string
 	cores      int // 0: one per rank
@@ -40,10 +40,9 @@ type request struct {
 const maxCores = 1 << 20
 
 // newFlags returns the common flags of topo, plan and sim, and a flag for help.
-func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
+func newFlags(name string, graph *graphFlags, help *bool) *pflag.FlagSet {
 	f := cmdline.NewFlags(name, help)
-	f.StringVarP(graph, "graph", "g", "", "graph `FILE` (- is the standard input), or the name of a machine")
-	cmdline.SetWords(f, "graph", topo.Machines()...)
+	graph.define(f, "g", "graph `FILE` (- is the standard input), or the name of a machine")
 	return f
 }
 
@@ -52,7 +51,7 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 func (r *request) read(w io.Writer, name, help string, args []string, more func(*pflag.FlagSet)) (done bool,
 	err error) {
 	showHelp := false
-	f := newFlags(name, &r.graphName, &showHelp)
+	f := newFlags(name, &r.graph, &showHelp)
 	more(f)
 	r.register(f)
 	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-np") }) {
@@ -102,7 +101,7 @@ func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	if err := r.options.Validate(); err != nil {
 		return usage("%w", err)
 	}
-	if r.g, err = loadGraph(r.graphName); err != nil {
+	if r.g, err = r.graph.load(); err != nil {
 		return err
 	}
 	if r.root < 0 || r.root >= r.g.Ranks {

@@ -2,11 +2,8 @@ package planner
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -17,7 +14,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/draw"
 	"github.com/treerun/treerun/topo/network"
@@ -42,7 +38,7 @@ type Measure func(n int, where *place.Options) (m *Measured, code int, err error
 // Topo runs the subcommand topo with the arguments after its name, and returns
 // the exit code.
 func Topo(w io.Writer, args []string, measure Measure) (int, error) {
-	var graph string
+	var graph graphFlags
 	format := "text"
 	var ranks int
 	var where place.Options
@@ -65,8 +61,10 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	switch {
 	case f.Changed("graph") && (f.Changed("np") || where.NamesHosts()):
 		return 0, usage("give -np or -H to measure hosts, or --graph to show a graph, not both")
+	case f.Changed("gpu-model") && !f.Changed("graph"):
+		return 0, usage("--gpu-model %s is for --graph", graph.model)
 	case f.Changed("graph"):
-		m.Graph, err = loadGraph(graph)
+		m.Graph, err = graph.load()
 	default:
 		var code int
 		if m, code, err = measure(ranks, &where); err == nil && m == nil {
@@ -197,56 +195,6 @@ func indented(g *topo.Graph) (string, error) {
 	lines := strings.NewReplacer(`{"a":`, "\n  {\"a\":", `,{"name":`, ",\n  {\"name\":", `[{"name":`, "[\n  {\"name\":",
 		`,"links":`, ",\n \"links\": ", `,"ports":`, ",\n \"ports\": ")
 	return lines.Replace(string(data)) + "\n", err
-}
-
-// graphHelp describes the form of a graph file for users.
-//
-//go:embed help/graph.txt
-var graphHelp string
-
-// loadGraph returns the graph of a machine, or of a file: a name with a slash, with a dot followed by json, or without
-// a machine of that name is a file, and "-" is the standard input. An error names the file, the element and the reason.
-func loadGraph(name string) (*topo.Graph, error) {
-	if name == "" {
-		return nil, usage("no graph given: --graph FILE (- is the standard input), or --graph with a machine: %s",
-			strings.Join(topo.Machines(), " "))
-	}
-	if g, ok := topo.Machine(name); ok {
-		return g, nil
-	}
-	data, at, err := readText(name)
-	if errors.Is(err, os.ErrNotExist) {
-		hint := ""
-		if near := cmdline.Nearest(name, topo.Machines()); near != "" {
-			hint = fmt.Sprintf(" (did you mean %s?)", near)
-		}
-		return nil, usage("graph %s: no such file, and no machine of that name%s; known machines: %s",
-			name, hint, strings.Join(topo.Machines(), " "))
-	}
-	if err != nil {
-		var pathErr *fs.PathError // the operation in its text means nothing to users
-		if errors.As(err, &pathErr) {
-			err = pathErr.Err
-		}
-		return nil, usage("cannot read graph %s%w", at, err)
-	}
-	g, err := topo.ParseGraph(data)
-	if err != nil {
-		return nil, usage("graph %s%w", at, err)
-	}
-	return g, nil
-}
-
-// readText reads a file, or the standard input when its name is "-"; where the name itself is JSON it is the text.
-func readText(name string) (data []byte, at string, err error) {
-	if name != "-" {
-		return safefile.TextOrFile(name, topo.MaxGraphBytes)
-	}
-	data, err = io.ReadAll(io.LimitReader(os.Stdin, topo.MaxGraphBytes+1))
-	if err == nil && len(data) > topo.MaxGraphBytes {
-		err = fmt.Errorf("more than %d bytes", topo.MaxGraphBytes)
-	}
-	return data, "standard input: ", err
 }
 
 // graphTitle returns a name of a graph for users.
