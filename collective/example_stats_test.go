@@ -51,3 +51,25 @@ func ExampleAllReduceValue_shutdown() {
 	// leaves after 5 steps
 	// leaves after 5 steps
 }
+
+// An observer gets every call of a rank when it ends.
+func ExampleWithObserver() {
+	onRanks(2, func(c *collective.Comm) error {
+		observed, err := c.Dup(ctx, collective.WithObserver(func(e collective.Event) {
+			if e.Call == "AllReduce" && e.Err == nil && e.Took >= e.Waited && e.Algorithm != "" {
+				fmt.Println(e.Call, e.Number, "of", e.Bytes, "bytes")
+			}
+		}))
+		if err != nil {
+			return err
+		}
+		grad := make([]float32, 1000)
+		if err := collective.AllReduce(ctx, observed, grad, grad, collective.Sum); err != nil {
+			return err
+		}
+		return observed.Close()
+	})
+	// Unordered output:
+	// AllReduce 1 of 4000 bytes
+	// AllReduce 1 of 4000 bytes
+}

@@ -107,3 +107,19 @@ func ExampleWorld_Failed() {
 	}
 	_ = watch
 }
+
+// The phases of a program appear beside its calls in the file of treerun --trace.
+func ExampleSpan() {
+	step := func(w *rank.World, load, compute func() error) error {
+		defer rank.Span(w, "step")()
+		loaded := rank.Span(w, "load")
+		err := load()
+		loaded()
+		if err != nil {
+			return err
+		}
+		defer rank.Span(w, "compute")()
+		return compute()
+	}
+	_ = step
+}

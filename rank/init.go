@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/rank/internal/environ"
 	"github.com/treerun/treerun/rank/internal/exchange"
@@ -113,7 +114,10 @@ func build(ctx context.Context, cfg *config, l *launcher) (*World, error) {
 			reportFailure(w, err)
 		}
 	}
-	view.Page = cfg.Page
+	view.Page, view.Record = cfg.Page, cfg.Record
+	if cfg.place == nil {
+		defer cfg.Record.Phase(record.Join, "", "")()
+	}
 	cfg.Page.SetWorld(os.Getpid(), cfg.Epoch, cfg.Rank, cfg.Size)
 	if l != nil {
 		view.Report, view.PeerLost = l.report, l.peerLost

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/internal/status"
 )
 
@@ -69,6 +70,7 @@ func (w *World) Renew(ctx context.Context) (*World, error) {
 // reach. After an error it has closed the connection.
 func (l *launcher) renew(ctx context.Context, w *World) (*World, error) {
 	cfg, epoch := l.cfg, -1
+	defer cfg.Record.Phase(record.Renew, "", "")()
 	if w != nil {
 		cfg, epoch = w.cfg, w.cfg.Epoch
 	}

@@ -138,6 +138,7 @@ const (
 	maxDevice   = 128
 	maxID       = 128
 	maxSettings = 1024
+	maxEvents   = 1 << 22
 	maxFD       = 1 << 20
 	MaxEpoch    = 1 << 30
 )
@@ -208,6 +209,7 @@ func (f *File) Validate() error {
 		Within("host name of %d bytes", len(f.Host), 1, maxHost),
 		Within("control descriptor %d", f.ControlFD, 3, maxFD),
 		Within("settings: %d", len(f.Settings), 0, maxSettings),
+		Within("events: %d", f.Events, 0, maxEvents),
 		CheckID(f.JobID), CheckDevice(f.Device))
 	if _, ok := f.Settings[""]; ok {
 		bad = errors.Join(bad, errors.New("a setting without a name"))

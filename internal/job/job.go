@@ -71,6 +71,8 @@ type File struct {
 	Device    string // UUID of this rank's GPU, "" for none
 	Hosts     []int  // host index of every rank
 
+	Events int // places for events in the recording of package record, behind the page of status; 0: none is wanted
+
 	ControlFD int               // unix stream socket to the launcher; its end of file means that the launcher is gone
 	Settings  map[string]string // resolved settings, the same on all ranks
 
@@ -81,7 +83,7 @@ type File struct {
 }
 
 // FileVersion is the version of File and Message that this code implements.
-const FileVersion = 10
+const FileVersion = 11
 
 // MessageKind is the kind of a Message.
 type MessageKind uint8

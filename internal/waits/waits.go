@@ -19,6 +19,7 @@ import (
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/progress"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/internal/status"
 )
 
@@ -60,6 +61,9 @@ type Job struct {
 	// Page shows the waits, and the calls of communicators, to the process that has started this one. If Page is nil,
 	// there is no such process.
 	Page *status.Page
+
+	// Record records the waits and the calls of communicators. If Record is nil, nobody wants that.
+	Record *record.Writer
 
 	Progress progress.Rank // the goroutines of this rank that wait for links
 
@@ -195,6 +199,7 @@ func (w *Wait) Publish(in string, since time.Time, blockers []Blocker) *Stalled 
 	w.now, w.gaveUp = publication{in, blockers, since}, time.Time{}
 	if fresh {
 		w.begin()
+		recordWait(w, record.Open)
 	}
 	if w.stalled == nil || w.stalled.number != w.number {
 		return nil
@@ -255,6 +260,9 @@ func (w *Wait) Clear() {
 	defer w.job.show()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.gaveUp.IsZero() {
+		recordWait(w, 0)
+	}
 	w.now, w.gaveUp = publication{}, time.Time{}
 	w.number++
 	w.reportEnd()
@@ -273,6 +281,7 @@ func (w *Wait) GiveUp() {
 	defer w.job.show()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	recordWait(w, record.Failed)
 	w.gaveUp = time.Now()
 	w.reportEnd()
 	w.clock.stop()
@@ -310,6 +319,9 @@ func (w *Wait) Progress() *progress.Rank { return &w.job.Progress }
 
 // Page returns the Page of the job.
 func (w *Wait) Page() *status.Page { return w.job.Page }
+
+// Record returns the Record of the job.
+func (w *Wait) Record() *record.Writer { return w.job.Record }
 
 // Doing returns the call that is published, "" if there is none.
 func (w *Wait) Doing() string {

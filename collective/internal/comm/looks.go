@@ -209,7 +209,7 @@ func (l *Looks) predict(s sort) time.Duration {
 		if l.predicted == nil {
 			l.predicted = make(map[sort]time.Duration)
 		}
-		t, _ = l.c.Setup.Predict(s.kind, s.bytes)
+		t, _ = l.c.Setup.Predict(s.kind, -1, s.bytes)
 		l.predicted[s] = t
 	}
 	return t
@@ -252,6 +252,7 @@ func (l *Looks) replan(ctx context.Context, a *Args) error {
 	default:
 		l.planned()
 		l.former, l.after, l.predicted = l.last, 0, nil
+		c.Tally.rec.forget()
 		l.note("calls take %.3g times as long as predicted; the network has been measured in %.2g s: %s; "+
 			"there are new plans for it", ratio, took, numbers.Join(changes, "; "))
 	}

@@ -27,6 +27,7 @@ func newComm(s *setup.Setup) *Comm {
 	c.Tally.calls.Store(calls)
 	c.Engine.Calls.SetLog(&calls.Log)
 	c.hide = hide
+	c.Tally.rec = newRecorder(c)
 	c.Looks.begin(c)
 	s.Waiter.Watch.SetBusy(c.Claimed)
 	s.Waiter.Watch.SetLeave(c.Close)

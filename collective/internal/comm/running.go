@@ -148,6 +148,9 @@ func (r Request) resume() (done bool, err error) {
 	} else {
 		begun := c.callOf(r.number)
 		c.Tally.enter(status.RowOf(&begun.ID), int(begun.ID.Count)*begun.Size())
+		if c.Tally.rec != nil {
+			c.Tally.rec.now.seq = r.number
+		}
 	}
 	return false, nil
 }
@@ -177,6 +180,9 @@ func (c *Comm) Start(a *Args) (Request, error) {
 	}
 	err := c.Enter(context.Background(), a)
 	c.Engine.Brief = false
+	if c.Tally.rec != nil {
+		c.Tally.rec.now.begun = true
+	}
 	if err != nil {
 		return Request{}, err
 	}
@@ -247,6 +253,9 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 		return c.failure.duringCall(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
 	}
 	next.Chunks, served.Ran = served.Chunks, true
+	if first && c.Tally.rec != nil {
+		c.Tally.rec.planned(c.Seq, served, a.Kind, int(a.ID.Root), planned)
+	}
 	pr.Start(next)
 	if err := c.Engine.Poll(); err != nil {
 		return c.failure.duringCall(transport.CallFault(err, c.Rank, next.ID.String()), next.ID)

@@ -11,6 +11,7 @@ import (
 // goroutine may read.
 type tally struct {
 	calls  atomic.Pointer[status.Calls]
+	rec    *recorder // nil: there is none
 	weight int64
 	began  time.Duration
 	waited time.Duration // the time waited by Waiter.Watch when a call last ended
@@ -34,7 +35,11 @@ func (t *tally) enter(which, bytes int) bool {
 		return false
 	}
 	calls.Now, t.weight = int32(which)+1, 1
+	if t.rec != nil {
+		t.rec.enter(which, bytes)
+	}
 	switch r := &calls.Rows[which]; {
+	case t.rec != nil && t.rec.observe != nil:
 	case bytes >= timedBytes || r.Calls < timedFirst:
 	case r.Untimed > 0:
 		r.Untimed--
@@ -52,6 +57,9 @@ func (t *tally) count(which, bytes int) {
 	r := &t.calls.Load().Rows[which]
 	status.Add(&r.Calls, 1)
 	status.Add(&r.Bytes, bytes)
+	if t.rec != nil {
+		t.rec.count(which, bytes)
+	}
 }
 
 // leave ends the call that enter began. waited is for how long the communicator has waited so far.
@@ -61,7 +69,13 @@ func (t *tally) leave(waited time.Duration) {
 		r := &calls.Rows[calls.Now-1]
 		r.Waited.Add(int64(since))
 		if t.weight > 0 {
-			r.Moving.Add(t.weight * int64(max(0, time.Since(epoch)-t.began-since)))
+			took := time.Since(epoch) - t.began
+			r.Moving.Add(t.weight * int64(max(0, took-since)))
+			if t.rec != nil {
+				t.rec.end(t.began, took, since, t.weight)
+			}
+		} else if t.rec != nil {
+			t.rec.waited(since)
 		}
 	}
 	t.waited, t.weight = waited, 0
@@ -69,6 +83,7 @@ func (t *tally) leave(waited time.Duration) {
 
 // detach takes the counters out of the memory that other processes see. No call will be made any more.
 func (t *tally) detach() {
+	t.rec.flush()
 	shown, own := t.calls.Load(), new(status.Calls)
 	for i := range own.Rows {
 		from, to := &shown.Rows[i], &own.Rows[i]

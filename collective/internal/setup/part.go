@@ -83,6 +83,7 @@ func (s *Setup) inherit(c *Config) {
 	of := s.Config
 	c.Connect, c.HeapBytes = of.Connect, s.HeapBytes
 	c.Stall, c.StallTimeout, c.Logger = of.Stall, of.StallTimeout, of.Logger
+	c.Observe = of.Observe
 	c.Graph, c.DeviceGraph = s.Plans.Graph(), of.DeviceGraph
 }
 

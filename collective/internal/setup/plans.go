@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
@@ -14,6 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -178,6 +180,7 @@ func (s *Setup) program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engin
 	err error) {
 	s.Plans.mu.Lock()
 	defer s.Plans.mu.Unlock()
+	defer s.recordPlanning(kind, time.Now())
 	p := s.Plans.now
 	if inOrder {
 		if p, err = s.Plans.inOrder(); err != nil {
@@ -201,6 +204,16 @@ func (s *Setup) program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engin
 	}
 	c.Attached = pr
 	return pr, c, nil
+}
+
+// recordPlanning records the search for a plan that has begun then, if it took long.
+func (s *Setup) recordPlanning(kind plan.Kind, began time.Time) {
+	const long = 100 * time.Microsecond
+	to, took := s.Waiter.Watch.Record(), time.Since(began)
+	if to != nil && took >= long {
+		to.Put(&record.Event{Kind: record.Plan, Comm: to.Name(s.Name), Label: to.Name(call.Kind(kind).String()), Peer: -1,
+			Start: to.Time(began), Took: took})
+	}
 }
 
 // Choose returns the plan that a call takes, and its digest. The error is ErrClosed after Retire.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 )
@@ -38,16 +39,31 @@ func (p *Plans) LimitBetweenHosts(kind plan.Kind, root int) float64 {
 	return p.now.Site.LimitBetweenHosts(kind, root)
 }
 
-// Predict returns the predicted time of a call without a root.
-func (s *Setup) Predict(kind plan.Kind, bytes int) (time.Duration, error) {
+// Predict returns the predicted time of a call, 0 where there is none. The root is -1 for a call without one.
+func (s *Setup) Predict(kind plan.Kind, root, bytes int) (time.Duration, error) {
 	s.Plans.mu.Lock()
 	defer s.Plans.mu.Unlock()
-	c, err := s.Plans.now.PlanFor(kind, -1, int64(bytes))
+	c, err := s.Plans.now.PlanFor(kind, root, int64(bytes))
 	if err != nil {
 		return 0, err
 	}
 	us, err := s.Plans.now.Prices.Predict(c, int64(bytes), 1)
+	if !(us < 1e15) { // or not known
+		us = 0
+	}
 	return time.Duration(us * 1e3), err
+}
+
+// Bound returns the highest rate of a collective that any plan could reach, in GB/s of message; 0 where it is not
+// known.
+func (s *Setup) Bound(kind plan.Kind, root int) float64 {
+	s.Plans.mu.Lock()
+	defer s.Plans.mu.Unlock()
+	bound, err := s.Plans.now.Site.Certify(kind, root)
+	if err != nil {
+		return 0
+	}
+	return bound.Rate
 }
 
 // Replan has all ranks measure the network between hosts and, where it has changed, make plans for it. w is a World of
@@ -55,6 +71,7 @@ func (s *Setup) Predict(kind plan.Kind, bytes int) (time.Duration, error) {
 // below that which New has measured.
 func (s *Setup) Replan(ctx context.Context, w *SubWorld) (changes []network.Change, lower bool, err error) {
 	defer s.Waiter.Watch.AtLeast(maxMeasuring)()
+	defer s.Waiter.Watch.Record().Phase(record.Measure, s.Name, "again")()
 	x := &setup{ctx: ctx, world: w, rank: s.Rank, size: s.Size, hosts: HostsOf(w), config: s.Config}
 	of := agreement{coreHosts: s.coreHosts}
 	_, before := s.Latest()

@@ -13,6 +13,7 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
@@ -57,6 +58,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 		case <-within.Done():
 		}
 	})
+	defer waiting.Record().Phase(record.Make, name, "")()
 	s := &setup{ctx: within, world: w, rank: w.Rank(), size: w.Size(), hosts: HostsOf(w), config: cfg,
 		cache: cfg.TopoCache(w), wait: waiting, memory: recall(w)}
 	made, err := s.run(name, refused)
@@ -155,7 +157,9 @@ func (s *setup) measuring() (measured func()) {
 	s.wait.Clear()
 	restore := s.wait.AtLeast(maxMeasuring)
 	s.step("measuring the links")
+	recorded := s.wait.Record().Phase(record.Measure, s.wait.Scope.Name, "")
 	return func() {
+		recorded()
 		s.wait.Clear()
 		restore()
 	}
@@ -307,6 +311,7 @@ func (s *setup) plan(g allGather, a agreement, early *Plans) (p planned, err err
 
 // decide makes p follow rank 0's decision: d, or if nil the one that all ranks now receive.
 func (s *setup) decide(g allGather, p *Plans, d *planner.Decision) (err error) {
+	defer s.wait.Record().Phase(record.Plan, s.wait.Scope.Name, "")()
 	if d == nil {
 		err = p.decideTogether(s.ctx, g, p.firstKinds())
 	} else if s.rank > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/internal/status"
 )
 
@@ -22,6 +23,7 @@ type Job struct {
 	Control   net.Conn          // to treerun's launcher, nil where another one, or none, started the rank
 	News      *News             // of treerun's launcher in memory, nil for none
 	Page      *status.Page      // that treerun's launcher reads, nil for none
+	Record    *record.Writer    // likewise
 	Variables map[string]string // settings that come from the environment: the variable of each
 }
 

@@ -54,7 +54,7 @@ func readJobFile(fd int) (*Job, error) {
 	// Other processes that have the memory file open do not use it. It may be sealed, which does no harm.
 	j := &Job{File: *f}
 	if file.Truncate(0) == nil {
-		j.News, j.Page = mark(file)
+		j.News, j.Page, j.Record = mark(file, j.Events)
 	}
 	return j, nil
 }

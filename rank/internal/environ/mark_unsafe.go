@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/internal/status"
 )
 
@@ -21,16 +22,19 @@ type robustList struct {
 // mark lets the launcher see the end of this process when it begins. The system reports it to the launcher only after
 // it has taken the memory back, which takes a second for 8 GiB, and longer where a driver has pinned it. But before
 // that the kernel marks the locks of the thread as those of a dead owner: here a word of the memory file, which the
-// launcher reads. In the same memory the launcher publishes news, and this process its status. Where the system refuses
-// a step there is none of them.
-func mark(file *os.File) (*News, *status.Page) {
-	const size = job.StatusAt + status.Bytes
+// launcher reads. In the same memory the launcher publishes news, and this process its status and its recording, which
+// has room for this number of events. Where the system refuses a step there is none of them.
+func mark(file *os.File, events int) (*News, *status.Page, *record.Writer) {
+	size := job.StatusAt + status.Bytes
+	if events > 0 {
+		size = job.StatusAt + record.At + record.Bytes(events)
+	}
 	if file.Truncate(int64(size)) != nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	page, err := syscall.Mmap(int(file.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	const headAt, entryAt = 64, 128
 	head, entry := (*robustList)(unsafe.Pointer(&page[headAt])), (*robustList)(unsafe.Pointer(&page[entryAt]))
@@ -43,7 +47,12 @@ func mark(file *os.File) (*News, *status.Page) {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SET_ROBUST_LIST, uintptr(unsafe.Pointer(head)), unsafe.Sizeof(*head), 0)
 		select {}
 	}()
-	return &News{page, (*uint32)(unsafe.Pointer(&page[job.NewsCountAt]))}, status.NewPage(page[job.StatusAt:])
+	var recording *record.Writer
+	if events > 0 {
+		recording = record.NewWriter(page[job.StatusAt+record.At:], events)
+	}
+	news := &News{page, (*uint32)(unsafe.Pointer(&page[job.NewsCountAt]))}
+	return news, status.NewPage(page[job.StatusAt:]), recording
 }
 
 // News are those that the launcher publishes in memory that it shares with this rank. The nil *News has none. Its

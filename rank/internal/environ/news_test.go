@@ -19,7 +19,7 @@ func TestNews(t *testing.T) {
 	if err := file.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	news, _ := mark(file)
+	news, _, _ := mark(file, 0)
 	if news == nil {
 		t.Fatal("there is no page")
 	}

@@ -20,6 +20,7 @@ type child struct {
 	news      uint32              // number of news that were published
 	streams   [wire.Streams]*Pipe // closed by their readers
 	file      *os.File            // its job file
+	events    int                 // the size of the recording in that file; 0: there is none
 	control   *Pipe               // this process's end of its control socket
 	// out carries messages to it: at most one per rank of the job, and one more. A rank that
 	// never reads keeps the goroutine waiting, until close.
@@ -78,12 +79,12 @@ func (c *child) receive(h *Host) {
 	}
 }
 
-// close closes the files of a rank that has ended, except its streams.
+// close closes the files of a rank that has ended, except its streams, and a file with a recording.
 func (c *child) close() {
 	if c.control != nil {
 		_ = c.control.Close()
 	}
-	if c.file != nil {
+	if c.file != nil && c.events == 0 {
 		_ = c.file.Close()
 	}
 }

@@ -52,8 +52,9 @@ type Config struct {
 type Host struct {
 	cfg     Config
 	reaper  *Reaper
-	run         // of the Reaper's goroutine
-	runs    int // the number of this one
+	run              // of the Reaper's goroutine
+	runs    int      // the number of this one
+	kept    []*child // those whose recordings may still be fetched
 	program Program
 }
 
@@ -130,6 +131,8 @@ func (h *Host) Order(b wire.Body) {
 			killRank(h, b)
 		case *wire.Look:
 			look(h, b)
+		case *wire.Fetch:
+			fetch(h, b)
 		case *wire.Last:
 			h.last = true
 			h.endIfDone()
@@ -212,6 +215,9 @@ func (h *Host) startNext() {
 // add takes in a rank that runs.
 func (h *Host) add(c *child) {
 	h.children = append(h.children, c)
+	if c.events = h.job.File.Events; c.events > 0 {
+		h.kept = append(h.kept, c)
+	}
 	h.guard.watch(c.rank, c.pid)
 	h.running++
 	h.openControls++

@@ -18,6 +18,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
 )
@@ -56,6 +57,9 @@ type Job struct {
 	OutputDir string // also write the output of each rank to files here; "": none
 	Stdin     *os.File
 	Screen    *output.Screen
+
+	Events   int                        // that each rank records at most; 0: nothing is recorded
+	Recorded func(*recording.Job) error // called once all ranks have ended, with what they have recorded
 
 	Signals <-chan os.Signal // from the function Signals
 	Started func() error     // called once all ranks run, or one could not be started
@@ -115,6 +119,9 @@ func Run(j *Job) (int, error) {
 	s.markExitedWithoutClose()
 	s.lateFailure()
 	complete := s.drain()
+	if err := s.recorded(); err != nil {
+		s.job.Screen.Err.Printf("treerun: %v", err)
+	}
 	s.disconnect()
 	signal.Reset(stopSignals...) // from here on a signal ends treerun as it ends any program
 	if complete {

@@ -138,6 +138,8 @@ func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 		s.handle(b.Number)
 	case *wire.Seen:
 		s.onSeen(h, b)
+	case *wire.Fetched:
+		s.recordings.receive(h, b)
 	case *wire.Note:
 		if b.Verbose {
 			s.job.Trace("%s: %s", h.Name, b.Text)
@@ -225,6 +227,9 @@ func (s *supervisor) onReady(h *hostState, b *wire.Ready) {
 
 func (s *supervisor) onStarted(h *hostState, b *wire.Started) {
 	back := h.of != nil && h.phase < started
+	if h.phase < started {
+		s.recordings.compareClocks(h)
+	}
 	h.phase = max(h.phase, started)
 	for i, rank := range b.Ranks {
 		if rank < len(s.ranks) && s.ranks[rank].host == h && !s.ranks[rank].running {
@@ -308,6 +313,7 @@ func (s *supervisor) onEnded(r *rankState, e wire.End) {
 	}
 	s.running--
 	s.job.Trace("rank %d (pid %d) %s", r.Rank, r.PID, r.outcome())
+	s.recordings.onEnded(r)
 	if s.job.Lives.Policy == membership.Stop {
 		s.endOnFailure(r)
 	}

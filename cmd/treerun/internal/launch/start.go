@@ -23,6 +23,7 @@ func newSupervisor(j *Job) (*supervisor, error) {
 		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[string]*stall),
 		looks: make(map[int]*look),
 	}
+	s.recordings = newRecordings(s)
 	lives := j.Lives
 	lives.Size = j.Size
 	s.members = membership.New(lives)
@@ -172,6 +173,7 @@ func (s *supervisor) wireJob() *wire.Run {
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: job.NewSecret(), Size: s.job.Size,
 		Hosts: make([]int, s.job.Size), Settings: s.job.Settings, Epoch: s.attempt, Renews: s.renews(),
+		Events: s.job.Events,
 	}
 	if id := cmp.Or(s.job.Remote.JobID, s.jobID); id != "" {
 		file.JobID = id

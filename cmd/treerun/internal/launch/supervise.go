@@ -68,6 +68,7 @@ type supervisor struct {
 	control      *control.Listener // for the user's commands; nil: it could not be opened
 	looks        map[int]*look     // that are not over, by number
 	looked       int               // number of looks so far
+	recordings   *recordings       // nil: the ranks record nothing
 	draining     bool              // all ranks have ended
 	running      int               // ranks that have not ended
 	printing     int               // streams of ranks that have not ended

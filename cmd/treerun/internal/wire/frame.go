@@ -20,6 +20,7 @@ var bodies = []Body{
 	nil, new(Join), new(Run), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
 	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(NodeHello),
 	new(Spawn), new(Last), new(Kill), new(Replace), new(Unstarted), new(Look), new(Seen),
+	new(Fetch), new(Fetched),
 }
 
 // kindOf returns the kind of a Body.
@@ -48,7 +49,7 @@ func init() {
 	for k := 1; k < len(bodies); k++ {
 		limit := maxSmall
 		switch bodies[k].(type) {
-		case *NodeHello, *Join, *Run, *Lost, *Started, *Ended, *RankMessage, *Look, *Seen:
+		case *NodeHello, *Join, *Run, *Lost, *Started, *Ended, *RankMessage, *Look, *Seen, *Fetched:
 			limit = maxLarge
 		}
 		sizes[byte(k)] = [2]int{hostSize, hostSize + limit}
@@ -193,6 +194,21 @@ func (s *Seen) check() error {
 		}
 	}
 	return nil
+}
+
+func (f *Fetch) check() error {
+	return errors.Join(checkRank(f.Rank), checkAttempt(f.Attempt),
+		within("kind of a Fetch: %d", int(f.What), 0, int(FetchClock)))
+}
+
+func (f *Fetched) check() error {
+	return errors.Join(within("parts: %d", len(f.Parts), 0, job.MaxRanks), checkAll(f.Parts, func(p Recorded) error {
+		err := errors.Join(checkRank(p.Rank), checkAttempt(p.Attempt))
+		if p.Head != nil {
+			err = errors.Join(err, p.Head.Check())
+		}
+		return err
+	}))
 }
 
 func (r *RanksExited) check() error { return within("port %d", r.Port, 0, 65535) }

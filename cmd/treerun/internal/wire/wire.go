@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/record"
 )
 
 // Body is the content of a frame: an order, a report, or neither. Bodies are pointers to values that stay unchanged
@@ -96,6 +97,14 @@ type (
 		Stacks []int // ranks whose stacks are wanted
 	}
 
+	// Fetch requests a Fetched. The host keeps the recording of a process that has ended until all of it was fetched.
+	Fetch struct {
+		Number        int
+		What          Fetching
+		Rank, Attempt int    // of FetchEvents
+		From          uint64 // likewise: number of the first event that is wanted
+	}
+
 	// Signal is passed on to all process groups of the ranks. SIGTERM and SIGKILL stop or end all ranks, and the
 	// processes that ended ones have left. After SIGTSTP the launcher is stopped, and silent until SIGCONT. As a
 	// report: the treerun of a node got this signal to stop the job.
@@ -179,6 +188,13 @@ type (
 		Ranks  []inspect.Rank
 	}
 
+	// Fetched has recordings, or a part of one, with its events from those of the Fetch on.
+	Fetched struct {
+		Number int // of the Fetch
+		Parts  []Recorded
+		Clock  int64 // record.Clock of the host, when it answered
+	}
+
 	// Lost reports hosts that cannot be reached any more.
 	Lost struct {
 		Hosts []int
@@ -194,6 +210,25 @@ type (
 	// Push is the program, with its SHA-256 checksum. It goes to all hosts.
 	Push struct{ Sum []byte }
 )
+
+// Fetching is what a Fetch is for.
+type Fetching int
+
+// What a Fetch is for.
+const (
+	FetchEvents Fetching = iota // of one process of a rank
+	FetchTotals                 // of all ranks that run on the host
+	FetchClock
+)
+
+// Recorded is a part of the recording of one process of a rank.
+type Recorded struct {
+	Rank, Attempt int
+	Head          *record.Head // nil: there is no recording, for the reason Why
+	Why           string
+	Events        []byte // for record.Decode
+	Next          uint64 // number of the next event; above Head.Count after the last part
+}
 
 // End describes the end of a rank.
 type End struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
@@ -53,6 +54,10 @@ func samples() []Body {
 		&Spawn{1, 2, 3}, &Last{},
 		&Kill{1, 2, true, "slow", 1}, &Replace{3},
 		&Look{3, []int{1, 2}},
+		&Fetch{Number: 4, What: FetchEvents, Rank: 2, Attempt: 1, From: 77},
+		&Fetched{4, []Recorded{{Rank: 2, Attempt: 1, Why: "none"}, {Rank: 3, Events: make([]byte, 64), Next: 78,
+			Head: &record.Head{Count: 77, Places: 10, Names: []string{""},
+				Totals: []record.Total{{Row: 1, Size: 5, Calls: 9}}}}}, 123},
 		&Seen{3, []inspect.Rank{{Rank: 2, Blind: "no page"}, {Rank: 1, Host: "b", PID: 9, Line: "main.main at a.go:1",
 			Process: inspect.Process{State: job.ProcState{Code: 'T', Signal: 19}, Memory: 1 << 20, Call: "read"},
 			Waits:   []waits.Waiting{{In: "Recv", For: []int{0}, Since: 7}},
