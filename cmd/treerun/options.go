@@ -59,7 +59,8 @@ func newOptions() *options {
 	f.BoolVarP(&j.Tag, "tag-output", "l", false,
 		"put \"[rank] \" in front of each line (default: with more than one rank)")
 	f.StringVar(&j.OutputDir, "output-dir", "",
-		"also write the output of each rank, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr")
+		"also write the output of each rank, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr, and the cause of a "+
+			"failure with the latest calls of all ranks to FOLDER/cause.txt")
 	f.StringVar(&o.pprofDir, "pprof", "",
 		"ranks write profiles of the CPU, `FOLDER`/rank-N.pprof, and of the heap, FOLDER/heap-N.pprof, each on its "+
 			"host, for go tool pprof")

@@ -20,13 +20,14 @@ type Rank struct {
 	PID               int    // of the process that has the world
 	Hidden            int    // number of communicators that the page does not show
 	Waits             []byte // as in SetWaits; nil: none
-	Comms             []Comm // the open ones
+	Comms             []Comm // the open ones; of ReadEnded also closed ones
 }
 
 // Comm is a communicator of a Rank.
 type Comm struct {
 	Name   string
 	Size   int
+	Closed bool      // no call will be made any more
 	In     string    // the sort of the call under way, "" if there is none
 	Latest []call.ID // collectives, the latest first, at most maxLatest
 	Totals []Total   // of each sort of which there were calls
@@ -47,7 +48,13 @@ const tries = 3
 
 // Read reads a page that another process writes, and may have damaged: numbers and texts are valid, or there is an
 // error. What the rank changes meanwhile may be from before or after the change.
-func Read(page io.ReaderAt) (*Rank, error) {
+func Read(page io.ReaderAt) (*Rank, error) { return readPage(page, false) }
+
+// ReadEnded is Read of the page of a rank that has ended. Communicators that the rank had closed are there, too, unless
+// a later one has the place.
+func ReadEnded(page io.ReaderAt) (*Rank, error) { return readPage(page, true) }
+
+func readPage(page io.ReaderAt, closed bool) (*Rank, error) {
 	var h header
 	for n := 0; ; n++ {
 		if err := readAt(page, unsafe.Pointer(&h), unsafe.Sizeof(h), 0); err != nil {
@@ -73,14 +80,19 @@ func Read(page io.ReaderAt) (*Rank, error) {
 	}
 	c := new(Calls)
 	for i := range h.used {
-		if h.used[i].Load() == 0 {
+		if h.used[i].Load() == 0 && !closed {
 			continue
 		}
 		at := unsafe.Offsetof(memory{}.comms) + uintptr(i)*unsafe.Sizeof(*c)
 		if err := readAt(page, unsafe.Pointer(c), unsafe.Sizeof(*c), at); err != nil {
 			return nil, err
 		}
-		r.Comms = append(r.Comms, c.comm())
+		if c.size == 0 { // a place that was never used, and so are all behind it
+			break
+		}
+		shown := c.comm()
+		shown.Closed = h.used[i].Load() == 0
+		r.Comms = append(r.Comms, shown)
 	}
 	return r, nil
 }

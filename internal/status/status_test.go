@@ -66,6 +66,13 @@ func TestPage(t *testing.T) {
 		t.Errorf("totals %v, want %v", r.Comms[0].Totals, want)
 	}
 	closeFirst()
+	ended, err := ReadEnded(bytes.NewReader(b))
+	if err != nil || len(ended.Comms) < 1 || !ended.Comms[0].Closed || !slices.Equal(ended.Comms[0].Latest, latest) {
+		t.Errorf("after Close the page of a rank that has ended has %+v, %v", ended, err)
+	}
+	if r := read(t, b); len(r.Comms) != len(ended.Comms)-1 {
+		t.Errorf("%d communicators are open, want one less than %d", len(r.Comms), len(ended.Comms))
+	}
 	if again, _ := p.Open("again", 8); again != first || again.Log != (call.Log{}) || again.Rows[1].Calls != 0 {
 		t.Error("the place of a closed communicator has not been cleared, or not been used")
 	}
@@ -105,7 +112,7 @@ func FuzzRead(f *testing.F) {
 			at = 0
 		}
 		copy(damaged[at:], part)
-		r, err := Read(bytes.NewReader(damaged))
+		r, err := ReadEnded(bytes.NewReader(damaged))
 		if err != nil {
 			return
 		}

@@ -7,6 +7,8 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"slices"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
@@ -282,6 +285,8 @@ func (h *Host) onEnded(c *child, status unix.WaitStatus) {
 	} else {
 		e.Code = status.ExitStatus()
 	}
+	e.Last = inspect.Ended(c.rank, c.pid, io.NewSectionReader(c.file, job.StatusAt, math.MaxInt64-job.StatusAt),
+		e.Code == 0 && e.Signal == 0)
 	h.ends = append(h.ends, e)
 	c.control.Finish() // receive passes on the messages that it wrote before
 }

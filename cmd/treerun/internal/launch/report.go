@@ -45,12 +45,13 @@ func (s *supervisor) report() {
 		if first.ReadJobFile { // else it never waited for another rank
 			f.unclosed = exitedUnclosed(ends, first)
 		}
+		f.calls = s.lastCalls(f.String())
 		s.job.Screen.Err.Errorf("%s", f)
 	case bySignal:
 		s.job.Screen.Err.Errorf("stopped by %s%s", job.SignalName(s.cause.signal), s.sigtermNote())
 	case byTimeout:
 		text := timeoutText(s.job.Timeout, s.job.Size, s.runningAtTimeout, s.startingAtTimeout)
-		s.job.Screen.Err.Errorf("%s", text)
+		s.job.Screen.Err.Errorf("%s%s", text, s.lastCalls(text))
 	case byOutput:
 		if !errors.Is(s.cause.err, syscall.EPIPE) {
 			s.job.Screen.Err.Errorf("%v", s.cause.err)
@@ -124,6 +125,7 @@ type failure struct {
 	ends     []End    // of all ranks
 	stderr   []string // last lines of the rank
 	resumed  bool     // this process had been stopped shortly before
+	calls    string   // lines about the latest calls of all ranks
 }
 
 // String returns the root cause block, without "treerun: " at its beginning and a newline at its end.
@@ -131,6 +133,7 @@ func (f failure) String() string {
 	var b strings.Builder
 	if f.first.Lost {
 		f.describeLoss(&b)
+		b.WriteString(f.calls)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "rank %d failed first: it %s %s after the start", f.first.Rank, f.first.outcome(),
@@ -165,6 +168,7 @@ func (f failure) String() string {
 	if others := f.others(); others != "" {
 		fmt.Fprintf(&b, "\n    after   %s", others)
 	}
+	b.WriteString(f.calls)
 	if len(f.stderr) == 0 {
 		b.WriteString("\n    stderr  is empty")
 		return b.String()

@@ -169,7 +169,11 @@ func (s *RankMessage) check() error {
 
 func (e *Ended) check() error {
 	return checkAll(e.Ends, func(e End) error {
-		return errors.Join(checkRank(e.Rank), checkAttempt(e.Attempt), checkCode(e.Code), checkCode(int(e.Signal)))
+		err := errors.Join(checkRank(e.Rank), checkAttempt(e.Attempt), checkCode(e.Code), checkCode(int(e.Signal)))
+		if e.Last != nil {
+			err = errors.Join(err, e.Last.Check())
+		}
+		return err
 	})
 }
 

@@ -239,6 +239,7 @@ type End struct {
 	Stopped     bool           // it had been sent a signal to stop
 	ReadJobFile bool           // it had read its job file
 	Hint        string         // why the system has ended it, or how treerun found it; "" where not known
+	Last        *inspect.Rank  // its latest calls, unless it has ended well or shows none
 }
 
 // The streams of a rank.

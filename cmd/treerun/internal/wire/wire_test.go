@@ -67,7 +67,9 @@ func samples() []Body {
 		&Unstarted{1, 2, 126, "no"}, &RankMessage{Message: &job.Message{Kind: job.Begins, Roster: &job.Roster{
 			Epoch: 1, Secret: bytes.Repeat([]byte{3}, job.SecretBytes), Members: []job.Member{{Origin: 2, Blob: []byte("at")}},
 		}}},
-		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, ReadJobFile: true, Hint: "a limit"}}},
+		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, ReadJobFile: true, Hint: "a limit",
+			Last: &inspect.Rank{Rank: 1, PID: 9, Page: &status.Rank{Size: 2, Comms: []status.Comm{{Name: "world", Size: 2,
+				Closed: true, Latest: []call.ID{{Seq: 3, Kind: call.Barrier, Root: -1}}}}}}}}},
 		&Lost{[]int{3, 4}, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
 	}
 }
@@ -114,7 +116,8 @@ func TestInvalidBodies(t *testing.T) {
 		&Push{}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
 		&Result{256, ""}, &Result{1, strings.Repeat("x", maxSmall)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
 		&RankMessage{Message: new(job.Message)}, &RankMessage{Rank: -1}, &Ended{[]End{{Rank: -1}}},
-		&Ended{[]End{{Code: 300}}}, &Ended{[]End{{Attempt: -1}}}, &RanksExited{Port: 65536},
+		&Ended{[]End{{Code: 300}}}, &Ended{[]End{{Attempt: -1}}}, &Ended{[]End{{Last: &inspect.Rank{Rank: -1}}}},
+		&RanksExited{Port: 65536},
 		&Unstarted{-1, 0, 1, ""}, &Unstarted{0, -1, 1, ""}, &Unstarted{0, 0, 256, ""},
 		&Spawn{-1, 0, 0}, &Spawn{job.MaxRanks, 0, 0}, &Spawn{0, -1, 0}, &Spawn{0, 0, -1}, &Spawn{0, 0, job.MaxEpoch + 1},
 		&Stream{0, 0, -1}, &RankMessage{Attempt: -1}, &RankMessage{Message: &job.Message{Kind: job.Begins}},
