@@ -151,3 +151,24 @@ func TestPushWithoutExecutableMemory(t *testing.T) {
 	l.expect(3, "runs")
 	l.checkEnd(0)
 }
+
+// The core dump of a rank is named, where the kernel makes one; where it writes files, it is there.
+func TestCoreDump(t *testing.T) {
+	const all = "ulimit -S -c $(ulimit -H -c)"
+	plain := exec.Command("sh", "-c", all+"; kill -ABRT $$")
+	plain.Dir = t.TempDir()
+	_ = plain.Run() // it is killed
+	dumps := plain.ProcessState.Sys().(syscall.WaitStatus).CoreDump()
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	testutil.Need(t, testutil.Proc, err)
+	l := startTreerun(t, afterCommand(all), "-np", "1", "--wdir", t.TempDir(), "sh", "-c", "kill -ABRT $$")
+	l.checkEnd(128 + int(syscall.SIGABRT))
+	_, file, named := strings.Cut(l.stderr.String(), "\n    hint    core dump: ")
+	if named != dumps {
+		t.Fatalf("the kernel dumps core: %v, and stderr is\n%s", dumps, &l.stderr)
+	}
+	file, _, _ = strings.Cut(file, "\n")
+	if _, err := os.Stat(file); err != nil && dumps && pattern[0] != '|' {
+		t.Errorf("with the pattern %s: %v", pattern, err)
+	}
+}

@@ -279,6 +279,8 @@ func (h *Host) onEnded(c *child, status unix.WaitStatus) {
 		e.Hint = c.killedFor
 	} else if c.stoppedChecks > 1 {
 		e.Hint = fmt.Sprintf("had been %v", c.state)
+	} else if status.CoreDump() {
+		e.Hint = coreHint(h.cfg.Dir, c.pid)
 	}
 	if status.Signaled() {
 		e.Signal = status.Signal()

@@ -37,9 +37,12 @@ func peek(pid int) (status unix.WaitStatus, ended bool) {
 		}
 		break
 	}
-	const exited = 1 // CLD_EXITED
-	if raw.Code == exited {
+	const exited, dumped = 1, 3 // CLD_EXITED, CLD_DUMPED
+	switch raw.Code {
+	case exited:
 		return unix.WaitStatus(info.child.status&0xff) << 8, true
+	case dumped:
+		return unix.WaitStatus(info.child.status&0x7f | 0x80), true
 	}
 	return unix.WaitStatus(info.child.status & 0x7f), true
 }
