@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
 func TestParse(t *testing.T) {
@@ -29,19 +30,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestTagged(t *testing.T) {
+func TestTag(t *testing.T) {
+	rank := output.Tag{Rank: true}
 	for _, c := range []struct {
 		args string
 		n    int
-		want bool
+		want output.Tag
 	}{
-		{"prog", 1, false}, {"prog", 2, true},
-		{"-l prog", 1, true}, {"--tag-output prog", 1, true}, {"--tag-output=false prog", 2, false},
+		{"prog", 1, output.Tag{}}, {"prog", 2, rank}, {"-l prog", 1, rank}, {"--tag-output prog", 1, rank},
+		{"--tag-output=false prog", 2, output.Tag{}}, {"--tag-output=host,time prog", 2, output.Tag{Host: true, Time: true}},
 	} {
 		o, err := parse(strings.Fields(c.args))
-		if err != nil || o.tagged(c.n) != c.want {
-			t.Errorf("%s with %d ranks: tagged is not %v (%v)", c.args, c.n, c.want, err)
+		if err != nil || o.tag(c.n) != c.want {
+			t.Errorf("%s with %d ranks: tag %+v, want %+v (%v)", c.args, c.n, o.tag(c.n), c.want, err)
 		}
+	}
+	if _, err := parse([]string{"--tag-output=rank,node", "prog"}); err == nil ||
+		!strings.Contains(err.Error(), "want a list of rank, host and time") {
+		t.Errorf("a wrong word: %v", err)
 	}
 }
 

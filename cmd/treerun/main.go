@@ -29,6 +29,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -160,6 +161,15 @@ func runJob(args []string) (int, error) {
 	case o.version:
 		return 0, printVersion()
 	}
+	code, err := o.run(begin)
+	if err != nil {
+		o.job.ResultOf(err)
+	}
+	return code, err
+}
+
+// run runs the job, or prints it.
+func (o *options) run(begin time.Time) (int, error) {
 	if err := host.CheckAddressSpace(); err != nil {
 		return 0, err
 	}
@@ -225,7 +235,15 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 	}
 	var warnings []string
 	if err == nil {
-		j.Env, j.Exports, warnings, err = environment(os.Environ(), o.exports)
+		exports := o.exports
+		if o.envFile != "" {
+			var fromFile []string
+			if fromFile, err = readEnvFile(o.envFile); err != nil {
+				return nil, err
+			}
+			exports = slices.Concat(fromFile, exports)
+		}
+		j.Env, j.Exports, warnings, err = environment(os.Environ(), exports)
 	}
 	if err == nil {
 		err = o.planning.Settings(j.Settings, j.Size)
@@ -246,7 +264,11 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 	if dir != "" {
 		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
 	}
-	j.Tag = o.tagged(j.Size)
+	j.Tag = o.tag(j.Size)
+	if n := len(j.Show); n > 0 && j.Show[n-1] >= j.Size {
+		return nil, cmdline.Usagef("--show-ranks %s: the job has %s", topo.RankList(j.Show),
+			numbers.Count(j.Size, "rank"))
+	}
 	if j.Lives.MinSize > j.Size {
 		return nil, cmdline.Usagef("--min-np %d is more than the %s of the job", j.Lives.MinSize,
 			numbers.Count(j.Size, "rank"))

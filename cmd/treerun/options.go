@@ -16,6 +16,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/internal/job"
@@ -28,6 +29,7 @@ type options struct {
 	node          nodeOptions
 	planning      planner.JobFlags
 	exports       []string
+	envFile       string
 	pprofDir      string
 	dryRun        bool
 	verbose       bool
@@ -55,12 +57,22 @@ func newOptions() *options {
 	f.StringArrayVarP(&o.exports, "export", "x", nil,
 		"give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone and patterns like 'NCCL_*' give ranks on "+
 			"other hosts what treerun has (here, ranks have all of it; there, that host's own, and TREERUN_*)")
+	f.StringVar(&o.envFile, "env-file", "",
+		"take variables as for -x from the lines of this `FILE`; -x comes before it")
 	f.StringVar(&j.Dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is relative to the current one")
-	f.BoolVarP(&j.Tag, "tag-output", "l", false,
-		"put \"[rank] \" in front of each line (default: with more than one rank)")
+	f.VarPF(cmdline.Setter("WHAT", func(text string) (err error) {
+		j.Tag, err = output.ParseTag(text)
+		return err
+	}), "tag-output", "l", "put [rank] in front of each line; or some of rank, host and time, as in "+
+		"--tag-output=rank,time; or false (default: rank, with more than one)").NoOptDefVal = "rank"
+	f.Var(cmdline.RankSet(&j.Show), "show-ranks",
+		"show the output of these `RANKS` only, as 0,4-7; files of --output-dir, and errors, have that of all")
+	f.BoolVar(&j.OneOutput, "merge-stderr", false, "show the stderr of the ranks on stdout")
 	f.StringVar(&j.OutputDir, "output-dir", "",
 		"also write the output of each rank, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr, and the cause of a "+
 			"failure with the latest calls of all ranks to FOLDER/cause.txt")
+	f.StringVar(&j.Result, "result", "",
+		"write how the job and each rank have ended to this `FILE`, as JSON")
 	f.StringVar(&o.pprofDir, "pprof", "",
 		"ranks write profiles of the CPU, `FOLDER`/rank-N.pprof, and of the heap, FOLDER/heap-N.pprof, each on its "+
 			"host, for go tool pprof")
@@ -146,12 +158,12 @@ var secondProgramFlags = []string{"-n", "-np", "--np", "-c", "-H", "-host", "--h
 //go:embed help/others.txt
 var othersFlags string
 
-// tagged reports whether lines get a tag in a job of n ranks.
-func (o *options) tagged(n int) bool {
+// tag returns what stands in front of lines in a job of n ranks.
+func (o *options) tag(n int) output.Tag {
 	if o.flags.Changed("tag-output") {
 		return o.job.Tag
 	}
-	return n > 1
+	return output.Tag{Rank: n > 1}
 }
 
 // environment returns base with the variables that -x sets, the variables for other

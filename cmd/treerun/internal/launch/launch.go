@@ -53,7 +53,11 @@ type Job struct {
 	ShutdownTimeout time.Duration     // from SIGTERM to SIGKILL
 	SigtermCode     int               // exit code where SIGTERM has stopped the job and all ranks ended with 0
 
-	Tag       bool   // put "[rank] " in front of each line
+	Tag       output.Tag
+	Show      []int  // ranks whose output is shown; nil: all
+	OneOutput bool   // show the stderr of the ranks on stdout
+	Result    string // file for the result of the job as JSON; "": none
+	stored    bool   // it was written
 	OutputDir string // also write the output of each rank to files here; "": none
 	Stdin     *os.File
 	Screen    *output.Screen
@@ -127,6 +131,7 @@ func Run(j *Job) (int, error) {
 	if complete {
 		s.report()
 	}
+	s.writeResult()
 	s.flush()
 	return s.exitCode(), s.startError()
 }

@@ -76,12 +76,18 @@ func (s *supervisor) placeRanks() error {
 // to files.
 func (s *supervisor) newRank(h *hostState, rank, attempt int) (*rankState, error) {
 	r := &rankState{host: h, End: End{End: wire.End{Rank: rank, Attempt: attempt}, Host: h.Name}}
-	for i, sink := range [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err} {
-		options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1 && !s.renews()}
+	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
+	for i, file := range [wire.Streams]string{"stdout", "stderr"} {
+		sink := sinks[i]
+		if s.job.OneOutput {
+			sink = s.job.Screen.Out
+		}
+		options := output.Options{Tag: s.job.Tag, Host: h.Name, Single: s.job.Size == 1 && !s.renews(),
+			Hidden: s.job.Show != nil && !slices.Contains(s.job.Show, rank)}
 		if s.job.OutputDir != "" {
 			var err error
 			folder := rankFolder(rank, s.job.Size)
-			if options.Raw, err = rawFile(s.job.OutputDir, folder, sink.Name(), attempt > 0); err != nil {
+			if options.Raw, err = rawFile(s.job.OutputDir, folder, file, attempt > 0); err != nil {
 				return nil, host.StartError(rank, s.job.Size, err)
 			}
 		}

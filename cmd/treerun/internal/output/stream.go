@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,9 +25,40 @@ type Source interface {
 
 // Options describe how a rank's output is shown and kept.
 type Options struct {
-	Tag    bool     // put "[rank] " in front of each line
+	Tag    Tag
+	Host   string   // of the rank
+	Hidden bool     // do not show it
 	Single bool     // there is only one rank: without tags, hold nothing back
 	Raw    *os.File // also receives the bytes unchanged, unless nil
+}
+
+// Tag says what stands in front of each line, in brackets.
+type Tag struct {
+	Rank, Host bool
+	Time       bool // at which the line began to arrive
+}
+
+// ParseTag returns the Tag of a list, as in rank,host,time. "true" stands for rank, and "false" for none.
+func ParseTag(list string) (t Tag, err error) {
+	switch list {
+	case "true":
+		return Tag{Rank: true}, nil
+	case "false":
+		return Tag{}, nil
+	}
+	for word := range strings.SplitSeq(list, ",") {
+		switch word {
+		case "rank":
+			t.Rank = true
+		case "host":
+			t.Host = true
+		case "time":
+			t.Time = true
+		default:
+			return Tag{}, errors.New("want a list of rank, host and time, as in rank,time; or false")
+		}
+	}
+	return t, nil
 }
 
 // Stream carries one output stream of one rank to a Sink.
@@ -45,9 +75,8 @@ type Stream struct {
 func NewStream(dst *Sink, rank int, options Options) *Stream {
 	s := &Stream{dst: dst, options: options}
 	switch {
-	case options.Tag:
-		tag := Paint(dst.file, tagColors[rank%len(tagColors)], "["+strconv.Itoa(rank)+"]")
-		s.cut = &tagged{tag: tag + " ", terminal: dst.out.terminal, limit: MaxLine}
+	case options.Tag != Tag{}:
+		s.cut = newTagged(dst, rank, options)
 	case options.Single:
 		s.cut = &unchanged{}
 	default:
@@ -82,8 +111,13 @@ func (s *Stream) Run(src Source) {
 			if errors.Is(err, syscall.EIO) { // of the system, and not of a host that was lost
 				s.dst.fail(fmt.Errorf("read the output of a rank: %w", err))
 			}
-			s.dst.write(s.cut.end(out[:0]), s, false)
+			if !s.options.Hidden {
+				s.dst.write(s.cut.end(out[:0]), s, false)
+			}
 			return
+		}
+		if s.options.Hidden {
+			continue
 		}
 		if !s.dst.write(out, s, s.cut.open()) {
 			out = nil

@@ -71,7 +71,7 @@ func TestLinesOfManyRanks(t *testing.T) {
 			t.Fatal(err)
 		}
 		screen.Out.OnError(func(err error) { t.Error(err) })
-		s := NewStream(screen.Out, rank, Options{Tag: true, Raw: raw})
+		s := NewStream(screen.Out, rank, Options{Tag: Tag{Rank: true}, Raw: raw})
 		streams = append(streams, run(s, src))
 		go func() {
 			defer w.Close()
@@ -204,7 +204,7 @@ func TestStreamFlushesAndFinishes(t *testing.T) {
 	screen, name := newScreen(t)
 	src, w := newPipe(t)
 	defer w.Close()
-	s := NewStream(screen.Err, 0, Options{Tag: true})
+	s := NewStream(screen.Err, 0, Options{Tag: Tag{Rank: true}})
 	done := run(s, src)
 	fmt.Fprint(w, "question?")
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -240,7 +240,7 @@ func TestBrokenSink(t *testing.T) {
 	var errs []error
 	screen.Out.OnError(func(err error) { errs = append(errs, err) })
 	src, rank := newPipe(t)
-	s := NewStream(screen.Out, 0, Options{Tag: true})
+	s := NewStream(screen.Out, 0, Options{Tag: Tag{Rank: true}})
 	done := run(s, src)
 	for range 100 {
 		if _, err := rank.Write(bytes.Repeat([]byte("line\n"), 1000)); err != nil {

@@ -2,13 +2,16 @@ package output
 
 import (
 	"bytes"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
 
 // tagged is the cutter that puts a tag in front of every line.
 type tagged struct {
-	tag      string
+	tag      [2]string // what stands before and after the time
+	time     bool      // there is one
 	terminal bool
 	limit    int // MaxLine, except in tests
 
@@ -20,6 +23,25 @@ type tagged struct {
 	drawn  int       // bytes of text that are in latest, or were shown from there
 	latest []byte    // the progress line to show next
 	next   time.Time // when
+}
+
+// newTagged returns the cutter of a rank's output.
+func newTagged(dst *Sink, rank int, options Options) *tagged {
+	var parts []string
+	if options.Tag.Rank {
+		parts = append(parts, strconv.Itoa(rank))
+	}
+	if options.Tag.Host {
+		parts = append(parts, options.Host)
+	}
+	const clock = "\x00"
+	if options.Tag.Time {
+		parts = append(parts, clock)
+	}
+	tag := Paint(dst.file, tagColors[rank%len(tagColors)], "["+strings.Join(parts, " ")+"]") + " "
+	t := &tagged{time: options.Tag.Time, terminal: dst.out.terminal, limit: MaxLine}
+	t.tag[0], t.tag[1], _ = strings.Cut(tag, clock)
+	return t
 }
 
 func (t *tagged) add(out, chunk []byte, now time.Time) []byte {
@@ -115,7 +137,10 @@ func (t *tagged) cut(out []byte) []byte {
 
 // show writes a line with its tag.
 func (t *tagged) show(out, text []byte, end string) []byte {
-	out = append(append(out, t.tag...), text...)
+	if out = append(out, t.tag[0]...); t.time {
+		out = t.oldest.AppendFormat(out, "15:04:05.000")
+	}
+	out = append(append(out, t.tag[1]...), text...)
 	if t.terminal {
 		out = appendReset(out, text)
 	}

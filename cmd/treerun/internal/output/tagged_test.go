@@ -103,7 +103,7 @@ func TestTagged(t *testing.T) {
 			if terminal && c.terminal != "" {
 				want = c.terminal
 			}
-			if got := play(&tagged{tag: "[3] ", terminal: terminal, limit: limit}, c.script); got != want {
+			if got := play(&tagged{tag: [2]string{"[3] "}, terminal: terminal, limit: limit}, c.script); got != want {
 				t.Errorf("%s, terminal %v:\n got %.200q\nwant %.200q", c.name, terminal, got, want)
 			}
 		}
@@ -142,7 +142,7 @@ func TestCharacters(t *testing.T) {
 				script = append(script, "50ms")
 			}
 		}
-		got := play(&tagged{tag: "[3] ", limit: 20}, script)
+		got := play(&tagged{tag: [2]string{"[3] "}, limit: 20}, script)
 		plain := strings.ReplaceAll(strings.ReplaceAll(got, Mark, ""), "[3] ", "")
 		if !utf8.ValidString(got) || strings.TrimSuffix(plain, "\n") != strings.TrimSuffix(table, "\n") {
 			t.Fatalf("%q became %q", table, got)
@@ -189,7 +189,7 @@ func FuzzCutters(f *testing.F) {
 			t.Fatalf("whole: %q became %q", data, got)
 		}
 		// A terminal may miss progress lines, but not the last line.
-		terminal := play(&tagged{tag: "[3] ", terminal: true, limit: 1000}, script)
+		terminal := play(&tagged{tag: [2]string{"[3] "}, terminal: true, limit: 1000}, script)
 		last := strings.TrimRight(string(data), "\r\n")
 		last = last[strings.LastIndexAny(last, "\r\n")+1:]
 		var shown strings.Builder // without tags: an empty line may follow the last
@@ -200,7 +200,7 @@ func FuzzCutters(f *testing.F) {
 		if last = strings.ReplaceAll(last, reset, ""); !strings.HasSuffix(plain, last) {
 			t.Fatalf("a terminal shows %q of %q, without the end %q", terminal, data, last)
 		}
-		got := play(&tagged{tag: "[3] ", limit: 1000}, script)
+		got := play(&tagged{tag: [2]string{"[3] "}, limit: 1000}, script)
 		var back strings.Builder
 		for line := range strings.Lines(got) {
 			text, ok := strings.CutPrefix(line, "[3] ")
