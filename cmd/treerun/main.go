@@ -254,6 +254,9 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 		}
 		j.Settings["pprof"], err = filepath.Abs(o.pprofDir)
 	}
+	if err == nil {
+		err = o.record(j)
+	}
 	if err != nil {
 		return nil, err
 	}

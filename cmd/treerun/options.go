@@ -31,6 +31,7 @@ type options struct {
 	exports       []string
 	envFile       string
 	pprofDir      string
+	traceFile     string
 	dryRun        bool
 	verbose       bool
 	help, version bool
@@ -76,6 +77,9 @@ func newOptions() *options {
 	f.StringVar(&o.pprofDir, "pprof", "",
 		"ranks write profiles of the CPU, `FOLDER`/rank-N.pprof, and of the heap, FOLDER/heap-N.pprof, each on its "+
 			"host, for go tool pprof")
+	f.StringVar(&o.traceFile, "trace", "",
+		"write a timeline of the calls, waits and phases of all ranks to this `FILE`, for ui.perfetto.dev; as JSON, if its "+
+			"name ends in .json")
 	f.Var(cmdline.Time(&j.Timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(cmdline.Time(&j.ShutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
 	f.Var(cmdline.Choice(&j.Lives.Policy, "POLICY", "stop", "restart", "respawn", "shrink"), "on-failure",

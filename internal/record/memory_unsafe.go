@@ -26,7 +26,7 @@ const (
 	eventBytes = 64
 )
 
-// memory is what a recording begins with. The ring of events follows it. All fields have the same place on all
+// memory is the head of a recording. The ring of events follows it. All fields have the same place on all
 // processors.
 type memory struct {
 	count atomic.Uint64 // events so far
@@ -40,7 +40,7 @@ type memory struct {
 // the others are written.
 type event [eventBytes / 8]uint64
 
-// headBytes is the size of what the ring follows.
+// headBytes is the size of the head, in whole pages.
 const headBytes = (int(unsafe.Sizeof(memory{})) + pageBytes - 1) / pageBytes * pageBytes
 
 // Bytes returns the size of a recording with a ring of this size; 0 for none.

@@ -28,7 +28,7 @@ type Name uint16
 // others is the name that stands for all that there was no room for.
 const others = "(others)"
 
-// Kind is what an Event is about.
+// Kind is the kind of an Event.
 type Kind uint8
 
 // The kinds of events.
@@ -246,7 +246,7 @@ func Bus(row, bytes, n int) int64 {
 	return int64(factor * float64(bytes))
 }
 
-// printable returns the text before the first zero of b without what cannot be printed: names come from users.
+// printable returns the text before the first zero of b without unprintable characters: names come from users.
 func printable(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return strings.Map(func(c rune) rune {

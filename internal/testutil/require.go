@@ -36,10 +36,11 @@ const (
 	Groups  Feature = "groups" // control groups that limit memory can be made
 	NoExec  Feature = "noexec" // PID namespaces can be made, and have vm.memfd_noexec
 	Cores   Feature = "cores"  // two cores or more
+	Protoc  Feature = "protoc" // the compiler of protocol buffers
 )
 
 var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root, Strace,
-	Compilers, Modules, Groups, NoExec, Cores}
+	Compilers, Modules, Groups, NoExec, Cores, Protoc}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, with missing as the reason: the test is
 // skipped, or fails if the machine must have the feature.

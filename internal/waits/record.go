@@ -7,6 +7,10 @@ import (
 	"github.com/treerun/treerun/internal/record"
 )
 
+// longWait is the least time of a wait that is recorded. Waits in calls are published when they have lasted about that
+// long, others at once.
+const longWait = 15 * time.Millisecond
+
 // maxRecorded is the number of ranks of one wait that are recorded.
 const maxRecorded = 4
 
@@ -14,13 +18,14 @@ const maxRecorded = 4
 // record.Open where it lasts, else at its end. The caller holds mu.
 func recordWait(w *Wait, flags uint8) {
 	to := w.job.Record
-	if to == nil || len(w.now.blockers) == 0 {
+	took := time.Since(w.now.since)
+	if to == nil || len(w.now.blockers) == 0 || took < longWait {
 		return
 	}
 	e := record.Event{Kind: record.Wait, Flags: flags, Comm: to.Name(w.Scope.Name), Label: to.Name(nameOf(w.now.in)),
 		Start: to.Time(w.now.since)}
 	if flags&record.Open == 0 {
-		e.Took = max(0, time.Since(w.now.since))
+		e.Took = took
 	}
 	last := -2
 	for _, l := range w.now.blockers[:min(len(w.now.blockers), maxRecorded)] {

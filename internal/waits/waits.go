@@ -62,7 +62,7 @@ type Job struct {
 	// there is no such process.
 	Page *status.Page
 
-	// Record records the waits and the calls of communicators. If Record is nil, nobody wants that.
+	// Record records the waits and the calls of communicators. If Record is nil, nothing is recorded.
 	Record *record.Writer
 
 	Progress progress.Rank // the goroutines of this rank that wait for links

@@ -41,7 +41,7 @@ type Config struct {
 	StallTimeout     time.Duration // 0: the launcher's
 	Name             string        // the name of WithName
 	Logger           *slog.Logger  // nil: standard error
-	Observe          func(Event)   // called after each call; nil: nobody wants that
+	Observe          func(Event)   // called after each call; nil: there is none
 	TryLending       bool          // whether to measure if lending pays
 	Replan           bool          // whether plans follow the links between hosts
 	Cache            *probe.Cache

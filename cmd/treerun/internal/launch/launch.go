@@ -63,7 +63,7 @@ type Job struct {
 	Screen    *output.Screen
 
 	Events   int                        // that each rank records at most; 0: nothing is recorded
-	Recorded func(*recording.Job) error // called once all ranks have ended, with what they have recorded
+	Recorded func(*recording.Job) error // called once all ranks have ended
 
 	Signals <-chan os.Signal // from the function Signals
 	Started func() error     // called once all ranks run, or one could not be started

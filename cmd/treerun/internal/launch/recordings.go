@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/record"
 )
 
-// recordings collects what the ranks have recorded: all of a process once it has ended. The launcher requests one part
+// recordings collects the recordings of the ranks: all of a process once it has ended. The launcher requests one part
 // after the other, so that neither it nor an agent has more of them than it can take. The nil *recordings collects
 // nothing. All methods are called by the supervisor's goroutine.
 type recordings struct {
@@ -34,7 +34,7 @@ type fetching struct {
 	done    func([]wire.Recorded) // nil: the clock is enough
 }
 
-// hostClock is what is known about the clock of another host.
+// hostClock has the estimates of the clock of another host.
 type hostClock struct {
 	all    []recording.Clock
 	series []recording.Clock // estimates of the comparison under way

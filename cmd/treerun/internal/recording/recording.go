@@ -1,4 +1,4 @@
-// Package recording is what a job has recorded, for the files that show it: the recordings of the processes of its
+// Package recording has the recording of a job, for the files that show it: the recordings of the processes of its
 // ranks, as their hosts have read them, and the clocks of these hosts. The launcher collects it (launch.Job.Recorded).
 // Package trace writes it as a timeline.
 //
@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/record"
 )
 
-// Job is what a job has recorded.
+// Job is the recording of a job.
 type Job struct {
 	ID, Program string
 	Args        []string // from argv[0] on

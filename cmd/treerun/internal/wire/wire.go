@@ -211,10 +211,10 @@ type (
 	Push struct{ Sum []byte }
 )
 
-// Fetching is what a Fetch is for.
+// Fetching is the purpose of a Fetch.
 type Fetching int
 
-// What a Fetch is for.
+// The purposes of a Fetch.
 const (
 	FetchEvents Fetching = iota // of one process of a rank
 	FetchTotals                 // of all ranks that run on the host

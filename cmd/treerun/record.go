@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/recording"
+	"github.com/treerun/treerun/cmd/treerun/internal/trace"
+)
+
+// record has the ranks record what the flags show.
+func (o *options) record(j *launch.Job) error {
+	var outputs []func(*recording.Job) error
+	if o.flags.Changed("trace") {
+		if o.traceFile == "" {
+			return cmdline.Usagef("--trace: the name of the file is empty")
+		}
+		if err := trace.Check(o.traceFile); err != nil {
+			return fmt.Errorf("--trace: %w", err)
+		}
+		outputs = append(outputs, func(r *recording.Job) error {
+			if err := trace.Store(o.traceFile, r); err != nil {
+				return fmt.Errorf("--trace: %w", err)
+			}
+			j.Trace("wrote %s", o.traceFile)
+			return nil
+		})
+	}
+	if len(outputs) == 0 {
+		return nil
+	}
+	j.Events = recording.Places(j.Size)
+	j.Recorded = func(r *recording.Job) (err error) {
+		for _, write := range outputs {
+			err = errors.Join(err, write(r))
+		}
+		return err
+	}
+	return nil
+}
