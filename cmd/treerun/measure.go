@@ -27,6 +27,7 @@ import (
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo/gpu"
 	"github.com/treerun/treerun/topo/probe"
@@ -40,6 +41,7 @@ const measureCommand = "topo"
 // is nil, and code is that of the job. Call it once per process, as launch.Run.
 func measureGraph(j *launch.Job) (r *planner.Measured, code int, err error) {
 	var text bytes.Buffer
+	j.Doing = "measuring the links between " + numbers.Count(j.Size, "rank")
 	code, err = launch.RunSelf(measureCommand, nil, j, &text)
 	if err != nil || code != 0 {
 		return nil, code, err

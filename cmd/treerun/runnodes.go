@@ -235,7 +235,7 @@ func runNodes(o *options, prog *program, broken error, begin time.Time) (code in
 	}
 	screen := output.NewScreen(os.Stdout, os.Stderr)
 	c.Warn = func(format string, args ...any) { screen.Err.Printf("treerun: "+format, args...) }
-	c.Trace = o.tracer(begin, screen.Err.Printf)
+	c.Trace, c.Progress = o.tracer(begin, screen.Err.Printf), screen.Err.Progress
 	if c.Node == 0 {
 		o.node.cfg = c
 		if broken != nil {

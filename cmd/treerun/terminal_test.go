@@ -61,16 +61,8 @@ type terminalJob struct {
 func startOnTerminal(t *testing.T, env []string, args ...string) *terminalJob {
 	t.Helper()
 	user, tty := openTerminal(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	treerun := filepath.Join(t.TempDir(), "treerun") // see TestMain
-	if err := os.Symlink(self, treerun); err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command("sh", append([]string{
-		"-c", `trap : INT; "$0" "$@"; printf "\\004%s\\005" $?; read seen`, treerun,
+		"-c", `trap : INT; "$0" "$@"; printf "\\004%s\\005" $?; read seen`, namedTreerun(t),
 	}, args...)...)
 	cmd.Env = append(append(os.Environ(), "NO_COLOR=", "TERM=xterm"), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
@@ -216,5 +208,44 @@ func TestNarrowTerminal(t *testing.T) {
 		if args[0] != "check" && strings.Join(strings.Fields(want), " ") != strings.Join(strings.Fields(got), " ") {
 			t.Errorf("%s: the terminal shows %q, a pipe gets %q", args, got, want)
 		}
+	}
+}
+
+// Waits for hosts, for nodes and for measurements are shown on a terminal, in a line that is erased before other
+// output. In a pipe there is none.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	slow := `env FAKEHOST={host} sh -c 'if [ $FAKEHOST = b ]; then sleep 2.5; fi; exec "$@"' -`
+	node := func(rank string) []string {
+		n := newNodes(t, 3)
+		return []string{"--nnodes", "3", "--node-rank", rank, "--seed", n.seed, "--key-file", n.key, "--start-timeout", "2.5",
+			"-np", "3", "true"}
+	}
+	job := []string{"--launch-agent", slow, "-H", "a,b,c", "sh", "-c", "echo here"}
+	for _, c := range []struct {
+		args      []string
+		code      int
+		line, end string
+	}{
+		{job, 0, "treerun: connecting: 2 of 3 hosts, without b ... ", "here"},
+		{node("0"), 125, "treerun: 1 of 3 nodes are connected, without 1,2 ... ",
+			"nodes 1,2 did not connect to "},
+		{node("1"), 125, "treerun: waiting for node 0 at ",
+			"node 1 could not join node 0 at "},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			t.Parallel()
+			shown := startOnTerminal(t, nil, c.args...).checkExit(c.code)
+			line := regexp.QuoteMeta(c.line) + `[^\r\n]*`
+			if !regexp.MustCompile(line+`1 s\r`).MatchString(shown) ||
+				!regexp.MustCompile(`(?s)`+line+`[0-9]+ s\r\x1b\[K\r[^\n]*`+c.end).MatchString(shown) {
+				t.Errorf("the terminal shows %q without %q, which is erased before %q", shown, c.line, c.end)
+			}
+			l := startTreerun(t, func(cmd *exec.Cmd) { cmd.Path = namedTreerun(t) }, c.args...)
+			l.checkExit(c.code)
+			if strings.Contains(l.stderr.String(), " ... ") {
+				t.Errorf("stderr is no terminal, and is %q", &l.stderr)
+			}
+		})
 	}
 }

@@ -61,6 +61,7 @@ type Job struct {
 	OutputDir string // also write the output of each rank to files here; "": none
 	Stdin     *os.File
 	Screen    *output.Screen
+	Doing     string // what the ranks do that are treerun's own, for a line on a terminal; "": other output shows that
 
 	Events   int                        // that each rank records at most; 0: nothing is recorded
 	Recorded func(*recording.Job) error // called once all ranks have ended
@@ -114,7 +115,7 @@ func Run(j *Job) (int, error) {
 	if err := j.Started(); err != nil {
 		s.abandon(err)
 	}
-	s.wait(func() bool { return s.allReached(done) })
+	s.waitShowing(func() string { return j.Doing }, func() bool { return s.allReached(done) })
 	for s.restarts() {
 		s.startAll()
 		s.wait(func() bool { return s.allReached(done) })

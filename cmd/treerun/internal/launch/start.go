@@ -105,7 +105,11 @@ func (s *supervisor) startAll() {
 			s.abandon(err)
 		}
 	}
-	s.wait(func() bool { return s.allReached(ready) || stopped() })
+	connecting := "connecting:"
+	if s.job.Remote.PushProgram {
+		connecting = "connecting, and sending the program:"
+	}
+	s.waitShowing(s.reaching(ready, connecting), func() bool { return s.allReached(ready) || stopped() })
 	j := s.wireJob()
 	if !stopped() {
 		if err := s.startLocal(j); err != nil {
@@ -123,7 +127,11 @@ func (s *supervisor) startAll() {
 	if j.HasStdin && s.attempt == 0 {
 		go s.sendInput()
 	}
-	s.wait(func() bool { return s.allReached(started) })
+	starting := "starting ranks:"
+	if s.job.Remote.PushProgram {
+		starting = "sending the program, and starting ranks:"
+	}
+	s.waitShowing(s.reaching(started, starting), func() bool { return s.allReached(started) })
 	if s.job.Lives.Policy != membership.Stop {
 		s.limitUnreported()
 	}

@@ -83,11 +83,13 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 		Prove:   func(raw net.Conn) (func(), error) { return g.accept(parent, raw) },
 		Refused: g.refused, Wait: handshakeTimeout, Places: maxUnauthenticated,
 	}, l)
+	end := c.showing(g.progress)
 	select {
 	case <-g.done:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	end()
 	if err == nil {
 		err = g.conflict
 	}
@@ -141,6 +143,15 @@ func (g *gathering) missingError() error {
 		"that they can reach this address and have the same key file)",
 		numbers.Plural(len(missing), "node"), topo.RankList(missing), g.c.Seed, g.c.Timeout,
 		g.c.Nodes-len(missing), g.c.Nodes)
+}
+
+// progress describes how many nodes are connected.
+func (g *gathering) progress() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	missing := g.missing()
+	return fmt.Sprintf("%d of %d nodes are connected, without %s", g.c.Nodes-len(missing), g.c.Nodes,
+		topo.RankList(missing))
 }
 
 // missing returns the nodes that are not connected.

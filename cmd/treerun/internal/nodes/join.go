@@ -24,6 +24,7 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	defer c.showing(func() string { return "waiting for node 0 at " + c.Seed + ", and the other nodes" })()
 	last, retry := error(nil), backoff.Retry{Min: 20 * time.Millisecond, Max: time.Second}
 	for {
 		conn, err := c.attempt(ctx, parent, session)

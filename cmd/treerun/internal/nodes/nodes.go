@@ -35,6 +35,9 @@ type Config struct {
 	Trace          func(format string, args ...any)
 	Warn           func(format string, args ...any)
 
+	// Progress, unless it is nil, shows how far a long wait is, until end is called; text may be called at any time.
+	Progress func(text func() string) (end func())
+
 	// Again, unless it is nil, takes nodes that connect after all have, with the same settings: as long as the ctx of
 	// Gather lives. It calls Accept, or closes the connection, after which the node tries again.
 	Again func(*Node)
@@ -45,6 +48,14 @@ type Config struct {
 	// Conclusive is false for variables that may be set for another purpose: they count
 	// only if the user requests several nodes.
 	Conclusive bool
+}
+
+// showing shows how far a wait is, until end is called.
+func (c *Config) showing(text func() string) (end func()) {
+	if c.Progress == nil {
+		return func() {}
+	}
+	return c.Progress(text)
 }
 
 // Check reports an error if the numbers, the seed or the job id are invalid.

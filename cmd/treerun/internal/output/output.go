@@ -32,7 +32,7 @@ const (
 	// FlushAfter is how long the text of an unfinished line is held back.
 	FlushAfter = 50 * time.Millisecond
 
-	// ProgressEvery is how often progress lines of one rank are shown on a terminal.
+	// ProgressEvery is how often progress lines of one rank, and lines about long waits, are shown on a terminal.
 	ProgressEvery = time.Second
 
 	// MaxLine is the length in bytes at which a line is cut.

@@ -143,6 +143,33 @@ func (s *Sink) Status(text string) bool {
 	return true
 }
 
+// Progress shows a line about work that takes long, every second from the first on: the text, and the time so far. On
+// anything but a terminal there is none. end ends it, and erases the line. text may be called in another goroutine.
+func (s *Sink) Progress(text func() string) (end func()) {
+	if s == nil || !s.out.terminal {
+		return func() {}
+	}
+	ended, over := make(chan struct{}), make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(ProgressEvery)
+		defer tick.Stop()
+		for shown := false; ; {
+			select {
+			case <-tick.C:
+				shown = s.Status(fmt.Sprintf("treerun: %.65s ... %.0f s", text(), time.Since(began).Seconds()))
+			case <-ended:
+				if shown {
+					s.Status("")
+				}
+				return
+			}
+		}
+	}()
+	return func() { close(ended); <-over }
+}
+
 // Write makes a Sink an io.Writer of whole lines, and loses none.
 func (s *Sink) Write(lines []byte) (int, error) {
 	s.write(bytes.Clone(lines), nil, false)
