@@ -272,3 +272,60 @@ func TestSlurmCancel(t *testing.T) {
 	}
 	s.waitIdle()
 }
+
+// In an allocation treerun starts its agents by srun: no sshd runs here. Output, stdin and the exit code are those of a
+// job by ssh; nothing is left after the loss of a rank or of an agent, a signal, and scancel.
+func TestSlurmAgents(t *testing.T) {
+	s := newSlurm(t)
+	batch := func(script string) (text string, code int) {
+		s.write("job.sh", "#!/bin/sh\n"+script, 0o755)
+		_, _, code = s.run("sbatch", "--wait", "--nodes=2", "--ntasks-per-node=2", "--output=out.txt", s.dir+"/job.sh")
+		out, err := os.ReadFile(filepath.Join(s.dir, "out.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.waitIdle()
+		return string(out), code
+	}
+	text, code := batch("seq 100000 > in; treerun --report-bindings sh -c 'hello; cat | tail -n 1' < in; echo code $?\n")
+	for _, want := range []string{"[3] hello from rank 3 of 4, local rank 1 of 2 on h1,", "[0] 100000\n", "code 0\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	build(t, ".", filepath.Join(s.dir, "treerun")) // the test binary is not pushed
+	text, code = batch("./treerun --push hello; echo code $?\n")
+	for _, want := range []string{"[3] hello from rank 3 of 4, local rank 1 of 2 on h1,", "code 0\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("--push: %q is missing in\n%s", want, text)
+		}
+	}
+	text, code = batch("exec treerun sh -c 'yes | head -c 3000000 | wc -c; test $RANK = 3 && exit 9; sleep 1000'\n")
+	if code != 9 || !strings.Contains(text, "rank 3 failed first: it exited with code 9") ||
+		strings.Count(text, "] 3000000\n") != 4 {
+		t.Errorf("code %d, want 9:\n%.2000s", code, text)
+	}
+	text, code = batch("exec treerun sh -c 'test $RANK = 2 && kill -KILL $PPID; sleep 1000'\n")
+	if code != 125 || !strings.Contains(text, "host h1 was lost") {
+		t.Errorf("a killed agent: code %d, want 125:\n%s", code, text)
+	}
+	text, code = batch("treerun sh -c 'trap \"echo stopped; exit\" TERM; echo up; sleep 1000 & wait' & \n" +
+		"until [ $(grep -c up out.txt) = 4 ]; do sleep 0.1; done; kill -TERM $!; wait $!\n")
+	if code != 143 || strings.Count(text, "stopped\n") != 4 {
+		t.Errorf("SIGTERM: code %d, want 143:\n%s", code, text)
+	}
+	s.write("job.sh", "#!/bin/sh\nexec treerun sh -c 'echo up; sleep 1000'\n", 0o755)
+	out, logs, code := s.run("sbatch", "--parsable", "--nodes=2", "--ntasks-per-node=2", "--output=last.txt",
+		s.dir+"/job.sh")
+	if code != 0 {
+		t.Fatalf("sbatch: code %d, %s%s", code, out, logs)
+	}
+	s.waitUntil("the ranks", func() bool {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "last.txt"))
+		return strings.Count(string(text), "up\n") == 4
+	})
+	if _, logs, code := s.run("scancel", strings.TrimSpace(out)); code != 0 {
+		t.Fatalf("scancel: code %d, %s", code, logs)
+	}
+	s.waitIdle()
+}

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,7 +32,8 @@ import (
 // Main is an agent whose launcher is at the other end of stdin and stdout, from its hello to
 // its end. It returns the exit code.
 func Main(args []string) (int, error) {
-	if len(args) > 0 || term.IsTerminal(0) {
+	byLines := slices.Equal(args, []string{lines})
+	if len(args) > 0 && !byLines || term.IsTerminal(0) {
 		fmt.Fprintln(os.Stderr, "treerun agent is started by treerun on other hosts, not by users")
 		return cmdline.ExitUsage, nil
 	}
@@ -41,6 +43,9 @@ func Main(args []string) (int, error) {
 	stdio, err := takeStdio()
 	if err != nil {
 		return 0, err
+	}
+	if byLines {
+		return (*Node)(nil).Run(&wire.LineWriter{ReadWriteCloser: stdio})
 	}
 	return (*Node)(nil).Run(stdio)
 }

@@ -173,7 +173,11 @@ func (c *agentConn) handshake(raw io.ReadWriteCloser) error {
 		_, err = raw.Write(wire.Hello(wire.LauncherWord))
 	}
 	if err == nil {
-		err = c.conn.Begin(r, raw, &wire.Frame{Host: join.Index, Body: &join})
+		from := io.Reader(r)
+		if join.Start.Lines {
+			from = wire.NewLineReader(r)
+		}
+		err = c.conn.Begin(from, raw, &wire.Frame{Host: join.Index, Body: &join})
 	}
 	if err == nil {
 		close(c.hello)

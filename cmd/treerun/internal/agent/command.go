@@ -14,6 +14,9 @@ import (
 // Command is the argument of treerun by which it becomes an agent: see Main.
 const Command = "agent"
 
+// lines is a second argument of an agent: it writes lines.
+const lines = "lines"
+
 // hostMark stands for the host's name in a launch agent's command.
 const hostMark = "{host}"
 
@@ -38,13 +41,16 @@ const joinedCommand = "the launch agent joins the words of its command, which a 
 func (t *Tree) command(name string) ([]string, error) {
 	start := &t.cfg.Join.Start
 	// No shell changes these words: a launch agent may pass them to one, as ssh does.
-	run := []string{start.Treerun, Command}
+	run, script := []string{start.Treerun, Command}, pushScript
+	if start.Lines {
+		run, script = append(run, lines), script+" "+lines
+	}
 	if start.Push {
 		info, err := os.Stat(wire.Self)
 		if err != nil {
 			return nil, fmt.Errorf("send treerun: %w", err)
 		}
-		run = []string{"sh", "-c", pushScript, "treerun", strconv.FormatInt(info.Size(), 10), rand.Text()}
+		run = []string{"sh", "-c", script, "treerun", strconv.FormatInt(info.Size(), 10), rand.Text()}
 	}
 	if len(start.Command) == 0 {
 		if !start.Push {

@@ -25,6 +25,9 @@ type allocation struct {
 	// component's number; variable has the number of components. "": the job is no such job.
 	components string
 
+	// agent is the scheduler's command that starts a program on {host} within the job; nil: none serves.
+	agent []string
+
 	unused func(get func(string) string) bool // this process is not the one that uses the allocation
 }
 
@@ -35,6 +38,12 @@ var slurmStep = allocation{scheduler: "Slurm", variable: "SLURM_STEP_NODELIST",
 // slurmSlots are the variables with the slots of an allocation of Slurm.
 var slurmSlots = []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}
 
+// srun starts one step for each host, beside the batch script, which holds all of the allocation. The agent gives cores
+// to its ranks itself.
+var srun = []string{"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist={host}", "--cpu-bind=none", "--quiet"}
+
+var blaunch = []string{"blaunch", "{host}"}
+
 // allocations are in the order of their checks. A script in a heterogeneous job of Slurm also has the variables of its
 // first component as those of a job.
 var allocations = []allocation{
@@ -42,12 +51,12 @@ var allocations = []allocation{
 		components: "_HET_GROUP_"},
 	{scheduler: "Slurm", variable: "SLURM_PACK_SIZE", unused: job.InSlurmStep, slots: slurmSlots, // before Slurm 20.02
 		components: "_PACK_GROUP_"},
-	{scheduler: "Slurm", variable: "SLURM_JOB_NODELIST", unused: job.InSlurmStep, slots: slurmSlots},
-	{scheduler: "Slurm", variable: "SLURM_NODELIST", unused: job.InSlurmStep, slots: slurmSlots},
-	{scheduler: "PBS", variable: "PBS_NODEFILE", isFile: true},
-	{scheduler: "LSF", variable: "LSB_DJOB_HOSTFILE", isFile: true},
-	{scheduler: "LSF", variable: "LSB_MCPU_HOSTS", columns: regexp.MustCompile(`(\S+)\s*(\S*)\s*`)},
-	{scheduler: "SGE", variable: "PE_HOSTFILE", isFile: true,
+	{scheduler: "Slurm", variable: "SLURM_JOB_NODELIST", unused: job.InSlurmStep, slots: slurmSlots, agent: srun},
+	{scheduler: "Slurm", variable: "SLURM_NODELIST", unused: job.InSlurmStep, slots: slurmSlots, agent: srun},
+	{scheduler: "PBS", variable: "PBS_NODEFILE", isFile: true, agent: []string{"pbs_tmrsh", "{host}"}},
+	{scheduler: "LSF", variable: "LSB_DJOB_HOSTFILE", isFile: true, agent: blaunch},
+	{scheduler: "LSF", variable: "LSB_MCPU_HOSTS", columns: regexp.MustCompile(`(\S+)\s*(\S*)\s*`), agent: blaunch},
+	{scheduler: "SGE", variable: "PE_HOSTFILE", isFile: true, agent: []string{"qrsh", "-inherit", "{host}"},
 		columns: regexp.MustCompile(`(?m)^[ \t]*(\S+)[ \t]*(\S*).*\n?`)},
 }
 

@@ -9,6 +9,8 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
+	"path"
 	"strings"
 	"time"
 
@@ -77,8 +79,8 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 	r := &o.remote
 	r.FanOut, r.Timeout, r.PeerTimeout = 16, 60*time.Second, 10*time.Second
 	f.Var(commandValue(&r.Command, "{host}"), "launch-agent",
-		"reach other hosts with `COMMAND` instead of ssh; {host} in it stands for the host, and the command to run there "+
-			"is appended")
+		"reach other hosts with `COMMAND`; {host} in it stands for the host, and the command to run there is appended "+
+			"(default: in an allocation the scheduler's own command, where it is found, else ssh)")
 	f.Var(commandValue(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
 	f.Var(cmdline.IntRange(&o.spares, 0, job.MaxRanks), "spares",
@@ -97,6 +99,9 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 // commandValue is the value of a flag for a command, or arguments, that must contain something.
 func commandValue(dst *[]string, required string) pflag.Value {
 	return cmdline.Text(new(string), func(text string) (_ []string, err error) {
+		if required != "" && text == "ssh" {
+			return nil, nil
+		}
 		if !strings.Contains(text, required) {
 			return nil, fmt.Errorf("want %s in the command", required)
 		}
@@ -116,7 +121,25 @@ func (o *Options) Remote() (launch.Remote, error) {
 		return r, cmdline.Usagef("--ssh-args is for ssh, not for --launch-agent")
 	}
 	r.PushProgram, r.Hint = r.Push, o.hint()
+	switch command, found := o.schedulerAgent(); {
+	case found:
+		r.Command = command
+	case command != nil:
+		r.Hint = fmt.Sprintf(" (ssh reaches it, since %s is not in PATH)%s", command[0], r.Hint)
+	}
+	r.Lines = len(r.Command) > 0 && path.Base(r.Command[0]) == "srun"
 	return r, nil
+}
+
+// schedulerAgent returns the command by which the scheduler of the allocation starts programs on its hosts, unless the
+// user has another one, and whether it is in PATH.
+func (o *Options) schedulerAgent() (command []string, found bool) {
+	if o.allocation == nil || o.allocation.agent == nil || o.flags.Changed("launch-agent") || o.remote.SSHArgs != nil {
+		return nil, false
+	}
+	command = o.allocation.agent
+	_, err := exec.LookPath(command[0])
+	return command, err == nil
 }
 
 // settings are the flags that are settings of a job, as far as a command has them. The first ones have variables, too,

@@ -36,6 +36,7 @@ type (
 	// AgentOptions describes how agents are started.
 	AgentOptions struct {
 		Command []string      // of an agent, {host} stands for the host's name; empty: ssh
+		Lines   bool          // Command passes on the output of the agent by lines
 		SSHArgs []string      // further arguments of ssh
 		Treerun string        // path of treerun on the other hosts; ignored when Push is set. Launch sets it
 		Push    bool          // treerun itself is sent
