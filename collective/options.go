@@ -53,7 +53,8 @@ func WithObserver(observe func(Event)) Option { return func(c *setup.Config) { c
 
 // WithStallReport sets the interval of the stall reports, ten seconds by default; 0 turns them off. While a call makes
 // no progress, each report is a line, on standard error or in the log of WithLogger, that names the rank that this rank
-// waits for. treerun prints one line for all ranks instead, two seconds later. New is reported as well.
+// waits for. New is reported as well. Under treerun there are no such lines unless a logger is set: the launcher
+// watches all ranks, and prints one line for them.
 func WithStallReport(d time.Duration) Option { return func(c *setup.Config) { c.Stall = d } }
 
 // WithStallTimeout makes a call, or New, fail on all ranks with ErrStalled when a rank has waited in it for d without

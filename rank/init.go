@@ -121,6 +121,7 @@ func build(ctx context.Context, cfg *config, l *launcher) (*World, error) {
 	cfg.Page.SetWorld(os.Getpid(), cfg.Epoch, cfg.Rank, cfg.Size)
 	if l != nil {
 		view.Report, view.PeerLost = l.report, l.peerLost
+		view.Watched = cfg.Page != nil && !w.Renews() // else it limits the waits that ranks report
 		if cfg.News != nil {
 			view.News, view.HandleNews = cfg.News.Counter(), l.look
 		}

@@ -136,10 +136,10 @@ func (l *launcher) send(kind job.MessageKind, addrs ...netip.AddrPort) error {
 	return l.write(&job.Message{Kind: kind, Addrs: addrs})
 }
 
-// report sends a wait of this rank.
+// report sends a wait of this rank. It reports whether the launcher reports waits, which it finds in the rank's page.
 func (l *launcher) report(w job.Wait) bool {
 	w.For = max(w.For, 0)
-	return l.write(&job.Message{Kind: job.Waits, Wait: &w}) == nil
+	return l.write(&job.Message{Kind: job.Waits, Wait: &w}) == nil && l.cfg.Page != nil
 }
 
 // peerLost reports that a call of this rank has failed because another rank has ended.

@@ -134,6 +134,9 @@ func (v *rendezvous) reportAbsent(waited time.Duration) {
 	if len(absent) == 0 || v.cfg.Rank != 0 && absent[0] != 0 {
 		return
 	}
+	if v.cfg.Rank == 0 && v.launcher != nil && v.cfg.Page != nil { // that sees it, and why
+		return
+	}
 	attrs := []any{"rank", v.cfg.Rank, "size", v.cfg.Size, "missing_ranks", topo.RankList(absent), "waited",
 		waited.Round(10 * time.Millisecond)}
 	if v.cfg.Seed != "" {

@@ -77,7 +77,7 @@ func TestStoppedRankIsToldOnce(t *testing.T) {
 			l := startTreerun(t, func(cmd *exec.Cmd) { cmd.Path, cmd.Stderr = namedTreerun(t), stderr },
 				append(hosts, "--no-topo-cache", "--shutdown-timeout", "0.2", "stopper", "AllReduce")...)
 			var text string
-			for begin := time.Now(); !strings.Contains(text, "waited") && time.Since(begin) < maxWait; {
+			for begin := time.Now(); !strings.Contains(text, "wait together") && time.Since(begin) < maxWait; {
 				time.Sleep(100 * time.Millisecond)
 				b, _ := os.ReadFile(file)
 				text = string(b)
@@ -89,9 +89,9 @@ func TestStoppedRankIsToldOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report := regexp.MustCompile(`(?m)^.*waited.*$`).FindAllString(string(b), -1)
-			want := regexp.MustCompile(`^treerun: 5 of 6 ranks have waited 1\d s in AllReduce #21 \(sum of 5000 float32\) on world ` +
-				`for rank 1, which is stopped by SIGSTOP \(process \d+\), in \S+ at stopper_test.go:\d+$`)
+			report := regexp.MustCompile(`(?m)^.*wait together.*$`).FindAllString(string(b), -1)
+			want := regexp.MustCompile(`^treerun: 5 of 6 ranks wait together in AllReduce #21 \(sum of 5000 float32\) for \S+s; ` +
+				`rank 1 is in no call; its process \d+ is stopped by SIGSTOP, in \S+ at stopper_test.go:\d+$`)
 			if len(report) != 1 || !want.MatchString(report[0]) {
 				t.Errorf("the launcher printed %q, want %q once; all of it:\n%s", report, want, b)
 			}

@@ -85,6 +85,31 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// A glance has what changes when a rank calls, waits, and is in a call.
+func TestGlance(t *testing.T) {
+	p, b := page()
+	p.SetWorld(77, 0, 1, 8)
+	c, _ := p.Open("world", 8)
+	glance := func() Glance {
+		t.Helper()
+		g, err := ReadGlance(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	first := glance()
+	Add(&c.Rows[1].Calls, 1)
+	c.Now = 2
+	p.SetWaits([]byte("waits"))
+	if g := glance(); g.Size != 8 || g.Calls != first.Calls+1 || !g.In || first.In || g.Waits == first.Waits {
+		t.Errorf("%+v, before %+v", g, first)
+	}
+	if w, err := ReadWaits(bytes.NewReader(b)); err != nil || string(w) != "waits" {
+		t.Errorf("waits %q, %v", w, err)
+	}
+}
+
 // Without a page everything works, and nothing is shown.
 func TestNoPage(t *testing.T) {
 	var p *Page
@@ -112,6 +137,10 @@ func FuzzRead(f *testing.F) {
 			at = 0
 		}
 		copy(damaged[at:], part)
+		_, _ = ReadGlance(bytes.NewReader(damaged))
+		if w, err := ReadWaits(bytes.NewReader(damaged)); err != nil || len(w) > maxWaits {
+			t.Errorf("waits of %d bytes, %v", len(w), err)
+		}
 		r, err := ReadEnded(bytes.NewReader(damaged))
 		if err != nil {
 			return

@@ -39,6 +39,10 @@ func describeHops(hops []hop) string {
 }
 
 func describeRing(ring []hop) string {
+	other := func(h hop) bool { return h.in != ring[0].in || !call.IsCollective(h.in) }
+	if !slices.ContainsFunc(ring, other) { // no rank is missing
+		return describeHops(ring) + ": a circle; all are in one call (hint: is the network between them cut?)"
+	}
 	text := describeHops(ring) + ": a circle"
 	var calls, scopes []string
 	for _, h := range ring {

@@ -27,6 +27,7 @@ type Waiting struct {
 	Number uint64 // different for every wait
 	GaveUp int64  // nanoseconds ago, 0 if the rank still waits
 	Since  int64  // Unix time in nanoseconds, by the clock of the rank's host
+	Usual  int64  // predicted nanoseconds of the call, 0 if they are not known
 }
 
 // Bounds of a Status.
@@ -43,8 +44,8 @@ func (s *Status) Check(size int) error {
 	texts := append([]string{s.State}, s.Busy...)
 	for _, w := range s.Waits {
 		texts = append(texts, w.Scope, w.In)
-		if w.GaveUp < 0 {
-			return fmt.Errorf("status with a wait that was given up %d ns ago", w.GaveUp)
+		if w.GaveUp < 0 || w.Usual < 0 {
+			return fmt.Errorf("status with a wait that was given up %d ns ago, in a call of %d ns", w.GaveUp, w.Usual)
 		}
 		if len(w.For) > size || slices.ContainsFunc(w.For, func(r int) bool { return r < 0 || r >= size }) {
 			return fmt.Errorf("status with a wait for ranks %.40v of %d", w.For, size)
@@ -124,7 +125,8 @@ func (w *Wait) waiting() (Waiting, bool) {
 	if w.now.in == "" {
 		return Waiting{}, false
 	}
-	out := Waiting{Scope: cut(w.Scope.Name), In: cut(w.now.in), Number: w.number, Since: w.now.since.UnixNano()}
+	out := Waiting{Scope: cut(w.Scope.Name), In: cut(w.now.in), Number: w.number, Since: w.now.since.UnixNano(),
+		Usual: int64(w.now.usual)}
 	if !w.gaveUp.IsZero() {
 		ago := time.Since(w.gaveUp)
 		if ago > giveUpShown {

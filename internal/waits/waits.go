@@ -65,6 +65,10 @@ type Job struct {
 	// Record records the waits and the calls of communicators. If Record is nil, nothing is recorded.
 	Record *record.Writer
 
+	// Watched reports whether that process reports waits that it finds in Page: this rank reports none then, unless a Log
+	// is set.
+	Watched bool
+
 	Progress progress.Rank // the goroutines of this rank that wait for links
 
 	showing sync.Mutex // held while Page is changed
@@ -115,16 +119,18 @@ type Wait struct {
 	Every, Limit time.Duration
 	Log          func(text string)
 
-	least    time.Duration // set by AtLeast
-	mu       sync.Mutex
-	now      publication
-	stalled  *Stalled  // the latest
-	number   uint64    // of publications, including those that are over
-	gaveUp   time.Time // time at which this rank gave up the published wait; zero if it has not
-	reported time.Duration
-	known    bool // the launcher knows of this wait, and not of its end
-	clock    clock
-	ended    func(error) // set by Bound
+	least     time.Duration // set by AtLeast
+	mu        sync.Mutex
+	now       publication
+	foretell  func() time.Duration // see SetPredict
+	predicted publication          // the call and the time that foretell has returned last
+	stalled   *Stalled             // the latest
+	number    uint64               // of publications, including those that are over
+	gaveUp    time.Time            // time at which this rank gave up the published wait; zero if it has not
+	reported  time.Duration
+	known     bool // the launcher knows of this wait, and not of its end
+	clock     clock
+	ended     func(error) // set by Bound
 }
 
 // publication describes a published wait of a rank.
@@ -132,6 +138,7 @@ type publication struct {
 	in       string
 	blockers []Blocker // in the scope's numbers; empty if the ranks are not known
 	since    time.Time
+	usual    time.Duration // predicted time of the call, 0 if it is not known
 }
 
 // NewWait returns a Wait for a scope, by its name, "" for the World. ranks maps its ranks to those of the job, nil if
@@ -165,6 +172,14 @@ func (w *Wait) AtLeast(d time.Duration) (restore func()) {
 // goroutine may call SetBusy.
 func (w *Wait) SetBusy(busy func() bool) { w.busy.Store(&busy) }
 
+// SetPredict sets the function that returns the predicted time of the call that this rank waits for, 0 where there is
+// none. The goroutine that publishes calls it.
+func (w *Wait) SetPredict(predict func() time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.foretell = predict
+}
+
 // Close ends the use of w.
 func (w *Wait) Close() {
 	w.mu.Lock()
@@ -193,10 +208,11 @@ func (w *Wait) Publish(in string, since time.Time, blockers []Blocker) *Stalled 
 		return nil
 	}
 	defer w.job.show()
+	usual := predict(w, in)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fresh := w.now.since != since || !w.gaveUp.IsZero()
-	w.now, w.gaveUp = publication{in, blockers, since}, time.Time{}
+	w.now, w.gaveUp = publication{in, blockers, since, usual}, time.Time{}
 	if fresh {
 		w.begin()
 		recordWait(w, record.Open)
@@ -205,6 +221,21 @@ func (w *Wait) Publish(in string, since time.Time, blockers []Blocker) *Stalled 
 		return nil
 	}
 	return w.stalled
+}
+
+// predict returns the predicted time of the call in, which it retains for the next waits in that call.
+func predict(w *Wait, in string) time.Duration {
+	w.mu.Lock()
+	foretell, last := w.foretell, w.predicted
+	w.mu.Unlock()
+	if foretell == nil || last.in == in {
+		return last.usual
+	}
+	last = publication{in: in, usual: foretell()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.predicted = last
+	return last.usual
 }
 
 // Renew calls Publish with the latest facts about a wait that is already published, or that has lasted for about the
@@ -219,13 +250,21 @@ func (w *Wait) Renew(in string, waited time.Duration, blockers []Blocker) {
 	w.Publish(in, since, blockers)
 }
 
+// every returns the interval between two reports of a wait, 0 for none.
+func every(w *Wait) time.Duration {
+	if w.job.Watched && w.Log == nil {
+		return 0
+	}
+	return w.Every
+}
+
 // begin starts the clock of a publication. The caller holds mu.
 func (w *Wait) begin() {
 	w.reportEnd()
 	w.number++
 	w.reported = 0
 	number := w.number
-	w.clock.start(w.Every, w.Limit, func() { w.check(number) })
+	w.clock.start(every(w), w.Limit, func() { w.check(number) })
 }
 
 // reportEnd reports the end of a wait to the launcher if the launcher knows of the wait. The caller holds mu. The
@@ -339,7 +378,7 @@ func (w *Wait) check(number uint64) {
 	}
 	waited := w.clock.since(w.now.since)
 	over := w.Limit > 0 && waited >= w.Limit
-	if !over && (w.Every <= 0 || waited-w.reported < w.Every) {
+	if every := every(w); !over && (every <= 0 || waited-w.reported < every) {
 		w.clock.arm()
 		w.mu.Unlock()
 		return

@@ -2,8 +2,11 @@ package comm
 
 import (
 	"context"
+	"time"
 
+	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
 )
 
@@ -31,8 +34,26 @@ func newComm(s *setup.Setup) *Comm {
 	c.Looks.begin(c)
 	s.Waiter.Watch.SetBusy(c.Claimed)
 	s.Waiter.Watch.SetLeave(c.Close)
+	s.Waiter.Watch.SetPredict(func() time.Duration { return predict(c) })
 	c.watch.Go(c.Links.watchOver)
 	return c
+}
+
+// predict returns the predicted time of the call of c that this rank waits for, 0 where there is none.
+func predict(c *Comm) time.Duration {
+	id, is := engine.Waited(c.Engine)
+	if !is || id.Kind >= call.Exchange {
+		return 0
+	}
+	bytes := int(id.Count) * id.DType.Size()
+	if kind := plan.Kind(id.Kind); kind.HasParts() && !id.Varied {
+		bytes *= c.Size
+	}
+	t, err := c.Setup.Predict(plan.Kind(id.Kind), int(id.Root), bytes)
+	if err != nil {
+		return 0 // the call may have a plan that the program has made
+	}
+	return max(0, t)
 }
 
 // None returns a communicator that stands for a nil one: a closed one of one rank, whose calls are an ErrArgument. Each

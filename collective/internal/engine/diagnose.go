@@ -18,6 +18,14 @@ func (e *Engine) doing() string {
 	return "nothing"
 }
 
+// Waited returns the ID of the call that the rank of e waits for, false if it waits for no call.
+func Waited(e *Engine) (id call.ID, is bool) {
+	if q := e.Messages; q.Waited != nil || q.WaitedBackground != nil || e.first == nil {
+		return id, false
+	}
+	return e.first.ID, true
+}
+
 // blockers returns the ranks whose chunk or slot this rank lacks.
 func (e *Engine) blockers() (list []waits.Blocker) {
 	if e.Messages.Waited != nil {

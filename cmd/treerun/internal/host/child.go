@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
@@ -36,6 +37,7 @@ type child struct {
 	dyingChecks   int    // number of checks that found its mark before it had ended
 	stoppedChecks int    // number of consecutive checks that found it stopped
 	state         job.ProcState
+	history       inspect.History
 }
 
 // openControl opens the control socket and appends the rank's end to theirs.

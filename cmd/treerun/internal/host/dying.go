@@ -29,6 +29,9 @@ func (h *Host) checkDying() {
 	if h.checks++; h.checks%stoppedInterval == 0 && !h.stopSent && !h.killed && slices.Max(h.job.File.Hosts) > 0 {
 		h.reportStopped()
 	}
+	if h.checks%watchInterval == 0 || h.longest > 0 && h.checks%hangInterval == 0 {
+		watchRanks(h)
+	}
 	if h.running > 0 || !h.last {
 		h.after(dyingInterval, h.checkDying)
 	}

@@ -76,10 +76,11 @@ type run struct {
 	running      int            // children that have not ended
 	openControls int            // children that may still send messages
 
-	starting bool // more ranks will be started now
-	last     bool // no more ranks will be started later
-	checks   int  // number of calls of checkDying
-	stopSent bool // all ranks have been sent a signal to stop
+	starting bool  // more ranks will be started now
+	last     bool  // no more ranks will be started later
+	checks   int   // number of calls of checkDying
+	longest  int64 // beginning of the longest suspect wait, in Unix nanoseconds; 0: there is none
+	stopSent bool  // all ranks have been sent a signal to stop
 	killed   bool
 	guards   int  // that were started
 	released bool // all ranks have ended, and have been waited for

@@ -16,7 +16,8 @@ import (
 type Target struct {
 	Rank, PID int
 	Page      io.ReaderAt // its status page
-	Stack     bool        // the stacks of all its goroutines are wanted
+	Gap       time.Duration
+	Stack     bool // the stacks of all its goroutines are wanted
 }
 
 // How long a look takes at the threads of processes that do not wait for others, and of how many; and the number of
@@ -26,13 +27,14 @@ const (
 	maxThreads = 64
 )
 
-// Look looks at the ranks of this host.
-func Look(host string, targets []Target) []Rank {
-	all := make([]Rank, len(targets))
+// Look looks at the ranks of this host, and returns the time that the look took without pauses. A brief one has no
+// lines of ranks that wait.
+func Look(host string, targets []Target, brief bool) ([]Rank, time.Duration) {
+	all, start := make([]Rank, len(targets)), time.Now()
 	var closer []*Rank
 	for i, t := range targets {
 		r := &all[i]
-		*r = Rank{Rank: t.Rank, Host: host, PID: t.PID}
+		*r = Rank{Rank: t.Rank, Host: host, PID: t.PID, Gap: t.Gap}
 		r.readPage(t.Page)
 		r.follow()
 		r.Process.read(r.PID)
@@ -45,17 +47,18 @@ func Look(host string, targets []Target) []Rank {
 	for i, r := range closer {
 		before[i] = readThreads(r.PID)
 	}
-	readLines(all, targets)
+	readLines(all, targets, brief)
 	if len(closer) == 0 {
-		return all
+		return all, time.Since(start)
 	}
-	time.Sleep(lookFor - min(lookFor, time.Since(began)))
+	pause := lookFor - min(lookFor, time.Since(began))
+	time.Sleep(pause)
 	over := time.Since(began)
 	for i, r := range closer {
 		after := readThreads(r.PID)
 		r.Process.between(&before[i], &after, over, r.thread())
 	}
-	return all
+	return all, time.Since(start) - pause
 }
 
 // reader reads stacks: files of programs once, for all looks of this process.
@@ -89,12 +92,12 @@ func (r *Rank) thread() string {
 
 // readLines reads the lines of the ranks that do not wait for others, and of others up to maxThreads in all; and the
 // stacks that are wanted.
-func readLines(all []Rank, targets []Target) {
+func readLines(all []Rank, targets []Target, brief bool) {
 	n := 0
 	for _, waits := range []bool{false, true} {
 		for i := range all {
 			r := &all[i]
-			if r.Process.State.Ended() || len(r.Waits) > 0 != waits {
+			if r.Process.State.Ended() || len(r.Waits) > 0 != waits || brief && waits && !r.Process.State.Stopped() {
 				continue
 			}
 			if n++; n <= maxThreads || targets[i].Stack {
@@ -115,7 +118,7 @@ func (r *Rank) readStacks(all bool) {
 	}
 	switch g, frame := s.Where(); {
 	case frame != nil:
-		r.Line, r.Thread = frame.String(), g.Thread
+		r.Line, r.Thread, r.Callers = frame.String(), g.Thread, s.Callers(g, frame)
 	case g != nil && g.OnCPU:
 		r.NoLine = "its goroutine runs on a CPU at this moment"
 	default:

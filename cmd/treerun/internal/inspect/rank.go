@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -31,7 +32,9 @@ type Rank struct {
 	Line    string          // the line of the program that it is at, as in "main.load at data.go:81"; "": see NoLine
 	NoLine  string          // why the line is not known, "" if none was read
 	Thread  int             // the thread that the goroutine of Line is on, 0 for none
+	Callers []string        // of the function of Line, as it, the innermost first, at most maxCallers
 	Stack   string          // of all its goroutines, where that was wanted
+	Gap     time.Duration   // the longest time between its calls, to about a second
 }
 
 // maxTexts bounds the texts of a rank from another host, in bytes.
@@ -40,8 +43,12 @@ const maxTexts = 1 << 20
 // Check reports an error if r, which came from another host, cannot be used.
 func (r *Rank) Check() error {
 	s := waits.Status{Waits: r.Waits}
+	texts := len(r.Host) + len(r.Blind) + len(r.Line) + len(r.NoLine) + len(r.Stack)
+	for _, c := range r.Callers {
+		texts += len(c)
+	}
 	err := errors.Join(job.Within("rank %d", r.Rank, 0, job.MaxRanks-1),
-		job.Within("bytes of texts: %d", len(r.Host)+len(r.Blind)+len(r.Line)+len(r.NoLine)+len(r.Stack), 0, maxTexts),
+		job.Within("bytes of texts: %d", texts, 0, maxTexts), job.Within("gap of %d ns", int(r.Gap), 0, math.MaxInt),
 		s.Check(job.MaxRanks))
 	if r.Page != nil {
 		err = errors.Join(err, job.Within("epoch %d", r.Page.Epoch, 0, job.MaxEpoch),
@@ -55,11 +62,13 @@ type Job struct {
 	ID      string
 	Program string
 	Ranks   []Rank
-	Silent  []string // hosts that have not answered
-	Began   int64    // Unix time in nanoseconds
-	Seen    int64    // that of the look
-	Epoch   int      // the latest
-	Roster  []int    // by rank of that epoch: the launcher's number; nil: the same
+	Silent  []string      // hosts that have not answered
+	Unread  string        // the output of treerun that its reader does not read, as "standard output", "": none
+	Took    time.Duration // the longest time that a host has taken, without pauses
+	Began   int64         // Unix time in nanoseconds
+	Seen    int64         // that of the look
+	Epoch   int           // the latest
+	Roster  []int         // by rank of that epoch: the launcher's number; nil: the same
 
 	origins map[place]int // of the ranks that were seen; nil before it is used
 }
@@ -236,9 +245,17 @@ func Judge(j *Job) waits.Verdict {
 
 // Text returns the verdict in one sentence or two, for people.
 func (j *Job) Text(v *waits.Verdict) string {
+	writing := 0
+	for i := range j.Ranks {
+		if j.unread(&j.Ranks[i]) {
+			writing++
+		}
+	}
 	switch {
 	case len(j.Ranks) == 0:
 		return "no rank runs"
+	case v.Waiting == 0 && writing > 0:
+		return fmt.Sprintf("treerun's %s is not read: %s blocked in write", j.Unread, numbers.Count(writing, "rank"))
 	case v.Waiting == 0:
 		return "no rank waits for another"
 	case v.Circle != "":
@@ -258,21 +275,23 @@ func (j *Job) Text(v *waits.Verdict) string {
 			text += "; "
 		}
 		text += fmt.Sprintf("rank %d %s", rank, v.Is[i])
-		if line := j.LineOf(rank); line != "" {
-			text += ", in " + line
+		r := j.rank(rank)
+		if r != nil && r.Line != "" {
+			text += ", in " + r.Line
+		}
+		if r != nil && j.unread(r) {
+			text += ": treerun's " + j.Unread + " is not read"
 		}
 	}
 	return text
 }
 
-// LineOf returns the line of the program that a rank is at, "" if it is not known.
-func (j *Job) LineOf(rank int) string {
-	for i := range j.Ranks {
-		if j.Ranks[i].Rank == rank {
-			return j.Ranks[i].Line
-		}
+// CallersOf returns the functions that have called that of the line of a rank.
+func (j *Job) CallersOf(rank int) []string {
+	if r := j.rank(rank); r != nil {
+		return r.Callers
 	}
-	return ""
+	return nil
 }
 
 // waiting is the beginning of a sentence about the ranks that wait.
@@ -286,7 +305,7 @@ func (j *Job) waiting(v *waits.Verdict) string {
 	case n < v.Waiting:
 		return fmt.Sprintf("%s, %d of them in %s,", text, n, v.Call)
 	case n > 1 && call.IsCollective(v.Call):
-		return fmt.Sprintf("%s together in %s", text, v.Call)
+		return fmt.Sprintf("%d of %d ranks wait together in %s", n, len(j.Ranks), v.Call)
 	}
 	return fmt.Sprintf("%s in %s", text, v.Call)
 }

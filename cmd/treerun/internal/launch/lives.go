@@ -331,7 +331,7 @@ func (s *supervisor) restarts() bool {
 	s.attempt++
 	s.members.Restarted()
 	s.restarting, s.stopped, s.killed, s.seeded, s.joined = false, false, false, false, 0
-	clear(s.stalls)
+	s.watch.since, s.watch.printed = nil, nil
 	s.before = append(s.before, s.ranks...)
 	for _, r := range s.before {
 		r.past = true

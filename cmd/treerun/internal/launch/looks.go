@@ -19,7 +19,7 @@ func (s *supervisor) listen() {
 				answer <- s.resize(r.Size)
 				return
 			}
-			s.look(r.Stacks, func(j *inspect.Job) { answer <- control.Answer{Job: j} })
+			s.look(&wire.Look{Stacks: r.Stacks}, func(j *inspect.Job) { answer <- control.Answer{Job: j} })
 		})
 		select {
 		case a := <-answer:
@@ -40,6 +40,9 @@ func (s *supervisor) listen() {
 // lookTimeout is the time that hosts have to answer to a look.
 const lookTimeout = 500 * time.Millisecond
 
+// unreadAfter is how long treerun's own output must not have been taken to count as not read.
+const unreadAfter = 500 * time.Millisecond
+
 // look is a look into the job that hosts have still to answer.
 type look struct {
 	job     inspect.Job
@@ -47,8 +50,8 @@ type look struct {
 	done    func(*inspect.Job)
 }
 
-// look looks at all ranks that run, and then calls done. stacks are the ranks whose stacks are wanted.
-func (s *supervisor) look(stacks []int, done func(*inspect.Job)) {
+// look looks at all ranks that run, as b describes it, and then calls done.
+func (s *supervisor) look(b *wire.Look, done func(*inspect.Job)) {
 	k := &look{done: done, job: inspect.Job{ID: s.jobID, Program: s.job.Program, Began: s.start.UnixNano()}}
 	for _, h := range s.hosts {
 		if !h.lost && h.phase == started {
@@ -58,8 +61,9 @@ func (s *supervisor) look(stacks []int, done func(*inspect.Job)) {
 	s.looked++
 	number := s.looked
 	s.looks[number] = k
+	b.Number = number
 	for _, h := range k.waiting {
-		s.orderTo(h, &wire.Look{Number: number, Stacks: stacks})
+		s.orderTo(h, b)
 	}
 	s.after(lookTimeout, func() { s.endLook(number) })
 	if len(k.waiting) == 0 {
@@ -73,7 +77,15 @@ func (s *supervisor) onSeen(h *hostState, b *wire.Seen) {
 	if k == nil || !slices.Contains(k.waiting, h) {
 		return
 	}
+	k.job.Took = max(k.job.Took, b.Took)
+	ahead := int64(0) // of the host's clock
+	if !h.Local {
+		ahead = b.At - time.Now().UnixNano()
+	}
 	for _, r := range b.Ranks {
+		for i := range r.Waits {
+			r.Waits[i].Since -= ahead
+		}
 		if r.Rank < len(s.ranks) && s.ranks[r.Rank].host == h {
 			r.Host = h.Name
 			k.job.Ranks = append(k.job.Ranks, r)
@@ -106,5 +118,11 @@ func (s *supervisor) endLook(number int) {
 	}
 	slices.SortFunc(k.job.Ranks, func(a, b inspect.Rank) int { return a.Rank - b.Rank })
 	k.job.Seen = time.Now().UnixNano()
+	switch screen := s.job.Screen; {
+	case screen.Out.Blocked() > unreadAfter:
+		k.job.Unread = "standard output"
+	case screen.Err.Blocked() > unreadAfter:
+		k.job.Unread = "standard error"
+	}
 	k.done(&k.job)
 }

@@ -29,7 +29,6 @@ type rankState struct {
 	opened    [wire.Streams]bool // its output has begun to arrive, or none will
 	silent    bool               // its stderr has ended
 
-	wait          waitReport
 	unreported    unreported
 	failedByPeer  bool // a call of it has failed because another rank has ended
 	running       bool // it was started
@@ -140,6 +139,8 @@ func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 		s.onSeen(h, b)
 	case *wire.Fetched:
 		s.recordings.receive(h, b)
+	case *wire.Suspect:
+		s.onSuspect(h, b)
 	case *wire.Note:
 		if b.Verbose {
 			s.job.Trace("%s: %s", h.Name, b.Text)

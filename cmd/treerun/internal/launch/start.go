@@ -20,7 +20,7 @@ import (
 func newSupervisor(j *Job) (*supervisor, error) {
 	s := &supervisor{
 		job: j, start: time.Now(), reaper: host.NewReaper(),
-		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[string]*stall),
+		events: make(chan func(), 64), quit: make(chan struct{}),
 		looks: make(map[int]*look),
 	}
 	s.recordings = newRecordings(s)
@@ -137,6 +137,7 @@ func (s *supervisor) startAll() {
 	}
 	if s.control == nil {
 		s.listen()
+		s.after(outputEvery, s.watchOutput)
 	}
 	if s.renews() {
 		go s.takeBack()

@@ -90,7 +90,7 @@ type supervisor struct {
 	runningAtTimeout  []string      // byTimeout: descriptions of the ranks that ran
 	startingAtTimeout bool          // byTimeout: ranks were still being started
 
-	stalls map[string]*stall // by cause: the long waits of ranks
+	watch watch
 }
 
 // outputFailed is called by the goroutines of streams when the output of ranks cannot be written.

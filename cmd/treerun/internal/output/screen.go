@@ -55,6 +55,7 @@ type outFile struct {
 	open *Stream // its last line was too long and continues; of the goroutine that writes
 
 	token    chan struct{} // one token, held during a write
+	begun    atomic.Int64  // when the write under way began, in Unix nanoseconds; 0: there is none
 	dropping chan struct{} // closed when lines of ranks are dropped
 	drop     func()        // closes dropping
 
@@ -218,9 +219,21 @@ func (s *Sink) write(lines []byte, from *Stream, open bool) (taken bool) {
 	}
 }
 
+// Blocked returns how long the file has not taken the data of the write under way, 0 if there is none.
+func (s *Sink) Blocked() time.Duration {
+	if begun := s.out.begun.Load(); begun > 0 {
+		return time.Since(time.Unix(0, begun))
+	}
+	return 0
+}
+
 // writeNow writes a piece, and returns the token of its caller.
 func (s *Sink) writeNow(text []byte, from *Stream, open bool) {
-	defer func() { <-s.out.token }()
+	s.out.begun.Store(time.Now().UnixNano())
+	defer func() {
+		s.out.begun.Store(0)
+		<-s.out.token
+	}()
 	if s.err != nil || len(text) == 0 {
 		return
 	}

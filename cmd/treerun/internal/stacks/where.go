@@ -46,6 +46,21 @@ func (s Stacks) own(g *Goroutine) bool {
 		(library(start) || slices.ContainsFunc(g.Frames, library))
 }
 
+// maxCallers is the number of callers that Callers returns at most.
+const maxCallers = 5
+
+// Callers returns the callers of a frame in the user's code, the innermost first, in the form of Frame.String.
+func (s Stacks) Callers(g *Goroutine, of *Frame) (lines []string) {
+	for i := range g.Frames {
+		if f := &g.Frames[i]; f == of {
+			lines = []string{} // those that follow
+		} else if lines != nil && s.user(*f) && len(lines) < maxCallers {
+			lines = append(lines, f.String())
+		}
+	}
+	return lines
+}
+
 // String returns a line for users: "main.load at data.go:81".
 func (f Frame) String() string {
 	name := strings.ReplaceAll(path.Base(f.Function), "%2e", ".")
@@ -72,7 +87,8 @@ func (s Stacks) user(f Frame) bool {
 		return below(pkg, treerun+"/examples") || below(pkg, treerun+"/scripts") || below(pkg, treerun+"/cmd") ||
 			strings.HasSuffix(f.File, "_test.go")
 	}
-	if f.File == "_cgo_gotypes.go" || below(pkg, memberlist) { // a call of C; a library of rank
+	// A call of C; a library of rank; system calls.
+	if f.File == "_cgo_gotypes.go" || below(pkg, memberlist) || below(pkg, "golang.org/x/sys") {
 		return false
 	}
 	first, _, _ := strings.Cut(pkg, "/")

@@ -20,7 +20,7 @@ var bodies = []Body{
 	nil, new(Join), new(Run), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
 	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(NodeHello),
 	new(Spawn), new(Last), new(Kill), new(Replace), new(Unstarted), new(Look), new(Seen),
-	new(Fetch), new(Fetched),
+	new(Fetch), new(Fetched), new(Suspect),
 }
 
 // kindOf returns the kind of a Body.
@@ -197,7 +197,8 @@ func (s *Seen) check() error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(within("ns of a look: %d", int(s.Took), 0, math.MaxInt),
+		within("time %d", int(s.At), 0, math.MaxInt))
 }
 
 func (f *Fetch) check() error {
@@ -214,6 +215,8 @@ func (f *Fetched) check() error {
 		return err
 	}))
 }
+
+func (s *Suspect) check() error { return within("ns of a wait: %d", int(s.For), 0, math.MaxInt) }
 
 func (r *RanksExited) check() error { return within("port %d", r.Port, 0, 65535) }
 

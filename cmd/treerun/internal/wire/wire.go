@@ -96,6 +96,7 @@ type (
 	Look struct {
 		Number int
 		Stacks []int // ranks whose stacks are wanted
+		Brief  bool  // lines of ranks that wait are not
 	}
 
 	// Fetch requests a Fetched. The host keeps the recording of a process that has ended until all of it was fetched.
@@ -187,6 +188,8 @@ type (
 	Seen struct {
 		Number int
 		Ranks  []inspect.Rank
+		Took   time.Duration
+		At     int64 // Unix time in nanoseconds, by the clock of the host
 	}
 
 	// Fetched has recordings, or a part of one, with its events from those of the Fetch on.
@@ -195,6 +198,10 @@ type (
 		Parts  []Recorded
 		Clock  int64 // record.Clock of the host, when it answered
 	}
+
+	// Suspect reports how long the longest suspect wait of a rank of the host has lasted, when that is another one than
+	// before; 0: there is none any more.
+	Suspect struct{ For time.Duration }
 
 	// Lost reports hosts that cannot be reached any more.
 	Lost struct {

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
+)
+
+// The first look at a job that hangs names the rank, its call, the state of its process and its line, and the hang
+// watch prints the same. scripts/hangs.sh has more rows, and when the watch prints them.
+func TestHangs(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun and its ranks are built without the detector")
+	dir := t.TempDir()
+	for _, command := range []string{"cmd/treerun", "scripts/hangs"} {
+		file := filepath.Join(dir, filepath.Base(command))
+		if err := testutil.Build("github.com/treerun/treerun/"+command, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for where, names := range map[string][]string{
+		"host":  {"init", "never", "pipe", "stopped", "recv", "circle"},
+		"tcp":   {"flock", "stopped", "recv", "circle", "output"},
+		"hosts": {"path", "stopped"},
+	} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			if where == "hosts" {
+				testutil.Need(t, testutil.NetNS, nethosts.Missing())
+			}
+			var p place
+			if err := p.open(where, filepath.Join(dir, "treerun")); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := p.close(); err != nil {
+					t.Error(err)
+				}
+			})
+			for _, k := range kinds {
+				if !slices.Contains(names, k.name) {
+					continue
+				}
+				r, err := run(k, &p, filepath.Join(dir, "hangs"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Wrong != "" {
+					t.Errorf("%s: %s", k.name, r.Wrong)
+				}
+			}
+		})
+	}
+}
