@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,6 +63,8 @@ func (l *launcher) read() {
 			case l.seed <- m.Addrs:
 			default: // received before
 			}
+		case job.Show:
+			l.showStacks()
 		default:
 			l.news.receive(m)
 		}
@@ -140,6 +143,15 @@ func (l *launcher) send(kind job.MessageKind, addrs ...netip.AddrPort) error {
 func (l *launcher) report(w job.Wait) bool {
 	w.For = max(w.For, 0)
 	return l.write(&job.Message{Kind: job.Waits, Wait: &w}) == nil && l.cfg.Page != nil
+}
+
+// showStacks sends the stacks of this rank's goroutines to the host, which can read those of goroutines that do not run
+// on a CPU itself. All goroutines stop meanwhile, for some tenths of a millisecond.
+func (l *launcher) showStacks() {
+	text := make([]byte, job.MaxStacks)
+	text = text[:runtime.Stack(text, true)]
+	// Without its answer the host has no line.
+	_ = l.write(&job.Message{Kind: job.Stacks, Text: strings.ToValidUTF8(string(text), "")})
 }
 
 // peerLost reports that a call of this rank has failed because another rank has ended.

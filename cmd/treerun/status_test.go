@@ -89,7 +89,7 @@ func TestStatus(t *testing.T) {
 	for how, c := range map[string]struct{ verdict, process string }{
 		"stop":  {`rank 2 is in no call; its process \d+ is stopped by SIGSTOP, in [a-z]+.hang at `, "stopped"},
 		"sleep": {`rank 2 is in no call; its process \d+ sleeps, in [a-z]+.hang at status_test.go`, "sleeps"},
-		"spin":  {`rank 2 is in no call; its process \d+ (computes|is ready to run and gets \d+ % of a core|sleeps)`, ""},
+		"spin":  {`rank 2 is in no call; its process \d+ (computes|is ready to run and gets \d+ % of a core|sleeps).*, in [a-z]+.hang at `, ""},
 		"read":  {`rank 2 is in no call; its process \d+ is blocked in the system call read, in [a-z]+.hang at `, "read"},
 		"lock":  {`rank 2 is in no call; its process \d+ sleeps, in [a-z]+.hang at status_test.go`, "sleeps"},
 		"recv":  {`rank \d waits in Recv .*: a circle|rank 2 waits in .*: a circle|: a circle`, ""},

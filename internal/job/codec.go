@@ -18,7 +18,7 @@ import (
 var messageSizes = strict.FrameSizes{}
 
 func init() {
-	for k := Seed; k <= NoMore; k++ {
+	for k := Seed; k <= Stacks; k++ {
 		messageSizes[byte(k)] = [2]int{1, MaxMessage}
 	}
 	messageSizes[byte(Begins)] = [2]int{1, maxRoster}
@@ -67,6 +67,9 @@ func (m *Message) Validate() error {
 	if m.Kind == Failed {
 		bad = errors.Join(bad, Within("text of %d bytes", len(m.Text), 1, MaxFailure))
 	}
+	if m.Kind == Stacks {
+		bad = errors.Join(bad, Within("stacks of %d bytes", len(m.Text), 1, MaxStacks))
+	}
 	for _, a := range m.Addrs {
 		bad = errors.Join(bad, Within("port %d of an address", int(a.Port()), 1, math.MaxUint16))
 	}
@@ -82,7 +85,7 @@ func (m *Message) Validate() error {
 		bad = errors.Join(bad, m.Roster.validate())
 	}
 	switch {
-	case m.Kind < Seed || m.Kind > NoMore:
+	case m.Kind < Seed || m.Kind > Stacks:
 		return fmt.Errorf("job: unknown message kind %d", m.Kind)
 	case bad != nil:
 		return fmt.Errorf("job: message of kind %d: %w", m.Kind, bad)

@@ -83,7 +83,7 @@ type File struct {
 }
 
 // FileVersion is the version of File and Message that this code implements.
-const FileVersion = 11
+const FileVersion = 12
 
 // MessageKind is the kind of a Message.
 type MessageKind uint8
@@ -123,6 +123,11 @@ const (
 	Waiting
 	// From the launcher to the ranks: there will be no other epoch; Text says why.
 	NoMore
+
+	// From a host to a rank whose goroutine runs on a CPU: Stacks is wanted.
+	Show
+	// From a rank to its host: Text has the stacks of its goroutines, as runtime.Stack, cut.
+	Stacks
 )
 
 // A rank that has read its job file, a memory file, leaves MarkBytes there at MarkAt, behind zeros: a word in which the
@@ -231,7 +236,8 @@ type Wait struct {
 const (
 	MaxMessage = 64 << 10
 	MaxFile    = 80 << 20
-	MaxFailure = 8 << 10 // the text of a Failed
-	MaxBlob    = 4 << 10 // of a Renew
+	MaxFailure = 8 << 10  // the text of a Failed
+	MaxStacks  = 48 << 10 // that of a Stacks
+	MaxBlob    = 4 << 10  // of a Renew
 	maxRoster  = 64 << 20
 )

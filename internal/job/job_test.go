@@ -107,7 +107,7 @@ func TestFileOfAnotherShapeIsRefused(t *testing.T) {
 func TestMessagesComeBackAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &job.Message{
-			Kind:   job.MessageKind(rapid.IntRange(int(job.Seed), int(job.NoMore)).Draw(t, "kind")),
+			Kind:   job.MessageKind(rapid.IntRange(int(job.Seed), int(job.Stacks)).Draw(t, "kind")),
 			Rank:   rapid.IntRange(0, job.MaxRanks-1).Draw(t, "rank"),
 			PID:    rapid.IntRange(0, 1<<22).Draw(t, "pid"),
 			Code:   rapid.IntRange(0, 255).Draw(t, "code"),
@@ -309,6 +309,8 @@ func FuzzReadMessage(f *testing.F) {
 		{Kind: job.Revoked, Rank: 2, Epoch: 4, Text: "has left the epoch"},
 		{Kind: job.Waiting, Epoch: 4},
 		{Kind: job.NoMore, Text: "--max-restarts 3 is reached"},
+		{Kind: job.Show},
+		{Kind: job.Stacks, Rank: 3, PID: 79, Text: "goroutine 1 [running]:"},
 	} {
 		var b bytes.Buffer
 		if err := job.WriteMessage(&b, &m); err != nil {

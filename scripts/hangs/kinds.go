@@ -30,8 +30,8 @@ var kinds = []kind{
 		verdict: allWait + `rank 2 is in no call; its process \d+ sleeps, in LINE`},
 	{name: "lock", what: "waits for a mutex of its program", state: "sleeps",
 		verdict: allWait + `rank 2 is in no call; its process \d+ sleeps, in LINE`},
-	{name: "loop", what: "is in an endless loop", state: "computes",
-		verdict: allWait + `rank 2 is in no call; its process \d+ computes \(\d+ % of a core\), in main.spin at worker.go:`},
+	{name: "loop", what: "is in an endless loop", state: "computes|starves",
+		verdict: allWait + `rank 2 is in no call; its process \d+ (computes|is ready to run|sleeps).*, in main.spin at worker.go:`},
 	{name: "pipe", what: "reads from an empty pipe", state: "read",
 		verdict: allWait + `rank 2 is in no call; its process \d+ is blocked in the system call read, in LINE`},
 	{name: "flock", what: "waits for a lock of a file", state: "flock",
@@ -50,7 +50,7 @@ var kinds = []kind{
 			`a circle`},
 	{name: "path", what: "sends, and the network loses it", state: "sleeps|runs", sure: true, only: "hosts",
 		act: (*trial).cut, verdict: `rank \d waits in AllReduce #21 .* rank [23] .*: a circle; all are in one call`},
-	{name: "output", what: "prints, and nothing reads treerun's output", state: "write",
+	{name: "output", what: "prints, and nothing reads treerun's output", state: "write|sleeps|runs",
 		verdict: `(^treerun's|rank \d is in no call; .* write, in main.work at worker.go:\d+: treerun's) standard output is not read`},
 }
 

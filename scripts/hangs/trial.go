@@ -117,9 +117,7 @@ func (t *trial) compare(r *row, begin time.Time) error {
 	if lines := strings.Split(string(table), "\n"); len(lines) > 1 {
 		r.Verdict = lines[1]
 	}
-	if row := regexp.MustCompile(`(?m)^2(?:[-,]\S*)? +\S+ +\S+ +(\S+)`).FindStringSubmatch(string(table)); row != nil {
-		r.State = row[1]
-	}
+	r.State = stateOf(victim, string(table))
 	want := regexp.MustCompile(strings.ReplaceAll(t.verdict, "LINE", regexp.QuoteMeta(t.at)))
 	wrong := ""
 	if !want.MatchString(r.Verdict) {
@@ -143,6 +141,23 @@ func (t *trial) compare(r *row, begin time.Time) error {
 	}
 	r.Wrong = wrong
 	return nil
+}
+
+// stateOf returns the word for the process of a rank in a table of treerun status.
+func stateOf(rank int, table string) string {
+	column := -1
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if i := slices.Index(fields, "PROCESS"); i >= 0 {
+			column = i
+			continue
+		}
+		of := regexp.MustCompile(fmt.Sprintf(`^(.*,)?%d([-,].*)?$`, rank))
+		if column > 0 && len(fields) > column && of.MatchString(fields[0]) {
+			return fields[column]
+		}
+	}
+	return ""
 }
 
 // await waits until a condition holds, and reports whether it does.

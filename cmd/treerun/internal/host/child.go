@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,9 @@ type child struct {
 	// out carries messages to it: at most one per rank of the job, and one more. A rank that
 	// never reads keeps the goroutine waiting, until close.
 	out wire.Queue[*job.Message]
+
+	stacks chan string // its answers to Show, one at a time
+	asked  atomic.Bool // for one that has not come
 
 	stopSent      bool // it has been sent a signal to stop
 	ended         bool
@@ -71,6 +75,15 @@ func (c *child) receive(h *Host) {
 		if err != nil {
 			h.reaper.Do(func() { h.onControlClosed(c, err) })
 			return
+		}
+		if m.Kind == job.Stacks {
+			if c.asked.CompareAndSwap(true, false) {
+				select {
+				case c.stacks <- m.Text:
+				default: // an earlier answer is there
+				}
+			}
+			continue
 		}
 		h.reaper.Do(func() {
 			if h.deaths != nil && !c.watched {

@@ -97,7 +97,7 @@ func (sp *spawner) start(local, attempt int) (*child, error) {
 			_ = unix.Close(fd)
 		}
 	}()
-	c := &child{rank: sp.ranks[local], attempt: attempt}
+	c := &child{rank: sp.ranks[local], attempt: attempt, stacks: make(chan string, 1)}
 	err := sp.open(c, local, &theirs)
 	if err != nil {
 		err = StartError(c.rank, sp.file.Size, err)

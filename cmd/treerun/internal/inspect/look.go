@@ -17,7 +17,8 @@ type Target struct {
 	Rank, PID int
 	Page      io.ReaderAt // its status page
 	Gap       time.Duration
-	Stack     bool // the stacks of all its goroutines are wanted
+	Show      func() string // has the rank print its stacks; "": it does not. Nil: it cannot
+	Stack     bool          // the stacks of all its goroutines are wanted
 }
 
 // How long a look takes at the threads of processes that do not wait for others, and of how many; and the number of
@@ -47,13 +48,14 @@ func Look(host string, targets []Target, brief bool) ([]Rank, time.Duration) {
 	for i, r := range closer {
 		before[i] = readThreads(r.PID)
 	}
-	readLines(all, targets, brief)
+	onCPU := readLines(all, targets, brief)
 	if len(closer) == 0 {
 		return all, time.Since(start)
 	}
-	pause := lookFor - min(lookFor, time.Since(began))
-	time.Sleep(pause)
-	over := time.Since(began)
+	read := time.Now()
+	showStacks(all, targets, onCPU)
+	time.Sleep(lookFor - min(lookFor, time.Since(began)))
+	pause, over := time.Since(read), time.Since(began)
 	for i, r := range closer {
 		after := readThreads(r.PID)
 		r.Process.between(&before[i], &after, over, r.thread())
@@ -91,9 +93,9 @@ func (r *Rank) thread() string {
 }
 
 // readLines reads the lines of the ranks that do not wait for others, and of others up to maxThreads in all; and the
-// stacks that are wanted.
-func readLines(all []Rank, targets []Target, brief bool) {
-	n := 0
+// stacks that are wanted. It returns the stacks of ranks that do not wait, and whose goroutine runs on a CPU.
+func readLines(all []Rank, targets []Target, brief bool) map[int]stacks.Stacks {
+	n, onCPU := 0, make(map[int]stacks.Stacks)
 	for _, waits := range []bool{false, true} {
 		for i := range all {
 			r := &all[i]
@@ -101,30 +103,59 @@ func readLines(all []Rank, targets []Target, brief bool) {
 				continue
 			}
 			if n++; n <= maxThreads || targets[i].Stack {
-				r.readStacks(targets[i].Stack)
+				if s, runs := r.readStacks(targets[i].Stack); runs && !waits {
+					onCPU[i] = s
+				}
 			}
 		}
 	}
+	return onCPU
 }
 
-// readStacks sets the line of the program that the rank is at, and with all the stacks of its goroutines.
-func (r *Rank) readStacks(all bool) {
+// showStacks sets the lines of ranks whose goroutine runs on a CPU: they print their stacks.
+func showStacks(all []Rank, targets []Target, onCPU map[int]stacks.Stacks) {
+	var shown sync.WaitGroup
+	for i, s := range onCPU {
+		if targets[i].Show == nil {
+			continue
+		}
+		shown.Go(func() {
+			r := &all[i]
+			text := targets[i].Show()
+			s = s.Parse(text)
+			if g, frame := s.Where(); frame != nil {
+				r.Line, r.NoLine, r.Callers = frame.String(), "", s.Callers(g, frame)
+			} else if text == "" {
+				r.NoLine += ", and it does not answer"
+			}
+			if targets[i].Stack && text != "" {
+				r.Stack = s.String()
+			}
+		})
+	}
+	shown.Wait()
+}
+
+// readStacks sets the line of the program that the rank is at, and with all the stacks of its goroutines. It reports
+// whether that goroutine runs on a CPU, and has no line.
+func (r *Rank) readStacks(all bool) (s stacks.Stacks, runs bool) {
 	reader.Lock()
 	defer reader.Unlock()
 	s, err := reader.Read(r.PID)
 	if err != nil {
 		r.NoLine = errors.Unwrap(err).Error()
-		return
+		return s, false
 	}
 	switch g, frame := s.Where(); {
 	case frame != nil:
 		r.Line, r.Thread, r.Callers = frame.String(), g.Thread, s.Callers(g, frame)
 	case g != nil && g.OnCPU:
-		r.NoLine = "its goroutine runs on a CPU at this moment"
+		r.NoLine, runs = "its goroutine runs on a CPU at this moment", true
 	default:
 		r.NoLine = "no goroutine is in code of the program"
 	}
 	if all {
 		r.Stack = s.String()
 	}
+	return s, runs
 }
