@@ -68,10 +68,12 @@ var libraries = map[string]string{
 	"github.com/spf13/pflag":            "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
 		"topo/probe internal/testutil/fakegpu cmd/...",
-	"golang.org/x/term":          "cmd/...",
-	"gonum.org/v1/gonum":         "examples/train examples/kmeans",
-	"github.com/gomlx/gomlx":     "examples/gomlx", // a module of its own
-	"google.golang.org/protobuf": "cmd/treerun/internal/trace",
+	"golang.org/x/term":                   "cmd/...",
+	"gonum.org/v1/gonum":                  "examples/train examples/kmeans",
+	"github.com/gomlx/gomlx":              "examples/gomlx", // a module of its own
+	"google.golang.org/protobuf":          "cmd/treerun/internal/trace",
+	"github.com/prometheus/client_golang": "cmd/treerun/internal/metrics",
+	"golang.org/x/net":                    "cmd/treerun/internal/metrics",
 
 	// Packages of the standard library that mark a mechanism with a single implementation.
 	"crypto/hmac": "internal/netconn transport/shm", // proofs of connections

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		"intruder": runIntruder, "looper": looper, "dying": runDying,
 		"restorer": restorer, "changer": changer,
 		"hostkiller": hostkiller, "hanger": hanger, "frozen": frozen, "joiner": joiner,
-		"returner": returner, "lives": runLives, "faller": faller, "tracer": tracer,
+		"returner": returner, "lives": runLives, "faller": faller, "tracer": tracer, "scraper": scraper,
 	})
 }
 

@@ -32,6 +32,7 @@ type options struct {
 	envFile       string
 	pprofDir      string
 	traceFile     string
+	metrics       string
 	dryRun        bool
 	verbose       bool
 	help, version bool
@@ -80,6 +81,8 @@ func newOptions() *options {
 	f.StringVar(&o.traceFile, "trace", "",
 		"write a timeline of the calls, waits and phases of all ranks to this `FILE`, for ui.perfetto.dev; as JSON, if its "+
 			"name ends in .json")
+	f.StringVar(&o.metrics, "metrics", "",
+		"serve metrics of the running job for Prometheus at this `HOST:PORT`; without HOST, on this host only")
 	f.Var(cmdline.Time(&j.Timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(cmdline.Time(&j.ShutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
 	f.Var(cmdline.Choice(&j.Lives.Policy, "POLICY", "stop", "restart", "respawn", "shrink"), "on-failure",

@@ -6,9 +6,13 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/metrics"
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 	"github.com/treerun/treerun/cmd/treerun/internal/trace"
 )
+
+// minEvents is the number of events of a recording that only has totals.
+const minEvents = 1
 
 // record has the ranks record what the flags show.
 func (o *options) record(j *launch.Job) error {
@@ -27,6 +31,17 @@ func (o *options) record(j *launch.Job) error {
 			j.Trace("wrote %s", o.traceFile)
 			return nil
 		})
+	}
+	if o.flags.Changed("metrics") {
+		l, notice, err := metrics.Listen(o.metrics)
+		if err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+		if notice != "" {
+			j.Screen.Err.Printf("treerun: %s", notice)
+		}
+		j.Events = minEvents // the totals are enough
+		j.Watch = func(live func() (*recording.Live, error)) { go metrics.Serve(l, live) }
 	}
 	if len(outputs) == 0 {
 		return nil

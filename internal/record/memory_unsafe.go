@@ -31,7 +31,8 @@ const (
 type memory struct {
 	count atomic.Uint64 // events so far
 	named atomic.Uint64 // names so far
-	_     [48]byte
+	again atomic.Uint64 // how often links were measured again, and plans were made for them
+	_     [40]byte
 	names [maxNames][nameBytes]byte // followed by zeros; the first is ""
 	cells [status.Rows][sizes]Cell
 }
@@ -151,10 +152,18 @@ func (w *Writer) Put(e *Event) {
 	atomic.StoreUint64(&at[0], words[0])
 }
 
+// Replanned counts that there are plans for links that were measured again.
+func (w *Writer) Replanned() {
+	if w != nil {
+		w.m.again.Add(1)
+	}
+}
+
 // Head is a recording without its events.
 type Head struct {
 	Count  uint64   // events so far, with those that have been written over
 	Places int      // of the ring
+	Plans  uint64   // calls of Replanned
 	Names  []string // by Name
 	Totals []Total
 }
@@ -170,7 +179,7 @@ func Read(r io.ReaderAt, events int) (*Head, error) {
 	if named == 0 {
 		return nil, errNone
 	}
-	h := &Head{Count: m.count.Load(), Places: events}
+	h := &Head{Count: m.count.Load(), Places: events, Plans: m.again.Load()}
 	for i := range min(named, maxNames) {
 		h.Names = append(h.Names, printable(m.names[i][:]))
 	}

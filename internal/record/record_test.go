@@ -72,6 +72,7 @@ func TestRecording(t *testing.T) {
 	wait := Event{Kind: Wait, Flags: Open, Peer: 5, Comm: w.Name("world"), Label: w.Name("AllReduce #8"), Start: 3}
 	w.Put(&wait)
 	w.Phase(Span, "", "load\n"+strings.Repeat("x", 100))()
+	w.Replanned()
 	c := w.Cell(row, bytes)
 	c.Count(2, 2*bytes, 2*Bus(row, bytes, 4))
 	c.Spend(1, 300, 100, 400, 200)
@@ -84,6 +85,9 @@ func TestRecording(t *testing.T) {
 	if e := all[2]; e.Kind != Span || h.Name(e.Comm) != "" || !strings.HasPrefix(h.Name(e.Label), "load?xxx") ||
 		time.Since(time.Now().Add(-time.Duration(Clock()-e.Start))) > time.Minute {
 		t.Errorf("%+v, %q", e, h.Name(e.Label))
+	}
+	if h.Plans != 1 {
+		t.Errorf("%d new plans", h.Plans)
 	}
 	want := Total{Row: row, Size: 17, Calls: 2, Bytes: 2 * bytes, Bus: 3 * bytes, Busy: 300, Least: 300, Predicted: 400,
 		Bound: 200, Waited: 100}

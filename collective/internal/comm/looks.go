@@ -253,6 +253,7 @@ func (l *Looks) replan(ctx context.Context, a *Args) error {
 		l.planned()
 		l.former, l.after, l.predicted = l.last, 0, nil
 		c.Tally.rec.forget()
+		c.Waiter.Watch.Record().Replanned()
 		l.note("calls take %.3g times as long as predicted; the network has been measured in %.2g s: %s; "+
 			"there are new plans for it", ratio, took, numbers.Join(changes, "; "))
 	}

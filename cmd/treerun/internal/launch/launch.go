@@ -63,7 +63,10 @@ type Job struct {
 	Screen    *output.Screen
 	Doing     string // what the ranks do that are treerun's own, for a line on a terminal; "": other output shows that
 
-	Events   int                        // that each rank records at most; 0: nothing is recorded
+	Events int // that each rank records at most; 0: nothing is recorded
+	// Watch, unless it is nil, is called once all ranks have been started. live returns the state of the job, at any time
+	// until the job is over, and an error after that.
+	Watch    func(live func() (*recording.Live, error))
 	Recorded func(*recording.Job) error // called once all ranks have ended
 
 	Signals <-chan os.Signal // from the function Signals

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,6 +114,72 @@ func (c *recordings) onEnded(r *rankState) {
 		return
 	}
 	c.request(&fetching{host: r.host, process: p}, wire.Fetch{Rank: r.Rank, Attempt: r.Attempt, From: 1})
+}
+
+// live requests the totals of all ranks that run, and returns them with the state of the job. Any goroutine may call
+// it.
+func (c *recordings) live() (*recording.Live, error) {
+	answer := make(chan *recording.Live, 1)
+	c.s.post(func() { c.requestTotals(answer) })
+	select {
+	case l := <-answer:
+		return l, nil
+	case <-c.s.quit:
+		return nil, errors.New("the job is over")
+	}
+}
+
+// requestTotals sends an answer to live once all hosts have answered, or late.
+func (c *recordings) requestTotals(answer chan<- *recording.Live) {
+	s := c.s
+	l := &recording.Live{ID: s.jobID, Size: len(s.roster), Restarts: c.restarts()}
+	for _, r := range s.ranks {
+		if r.running && !r.ended {
+			l.Alive = append(l.Alive, r.Rank)
+		}
+	}
+	waiting := map[*hostState]int{} // the number of the request
+	over := false
+	end := func() {
+		if over {
+			return
+		}
+		over = true
+		for h, number := range waiting {
+			l.Silent = append(l.Silent, h.Name)
+			delete(c.asked, number)
+		}
+		answer <- l
+	}
+	for _, h := range s.hosts {
+		if h.lost || h.phase != started {
+			continue
+		}
+		c.request(&fetching{host: h, done: func(parts []wire.Recorded) {
+			for _, p := range parts {
+				if p.Head != nil && p.Rank < len(s.ranks) && s.ranks[p.Rank].host == h {
+					l.Ranks = append(l.Ranks, recording.LiveRank{Rank: p.Rank, Host: h.Name, Head: p.Head})
+				}
+			}
+			if delete(waiting, h); len(waiting) == 0 {
+				end()
+			}
+		}}, wire.Fetch{What: wire.FetchTotals})
+		waiting[h] = c.number
+	}
+	if len(waiting) == 0 {
+		end()
+		return
+	}
+	s.after(lookTimeout, end)
+}
+
+// restarts returns the number of processes that have replaced others.
+func (c *recordings) restarts() (n int) {
+	for _, r := range c.s.ranks {
+		n += r.Attempt
+	}
+	return n
 }
 
 // receive takes in the answer to a request.

@@ -139,6 +139,9 @@ func (s *supervisor) startAll() {
 		s.listen()
 		s.after(outputEvery, s.watchOutput)
 	}
+	if s.job.Watch != nil && s.attempt == 0 {
+		s.job.Watch(s.recordings.live)
+	}
 	if s.renews() {
 		go s.takeBack()
 	}

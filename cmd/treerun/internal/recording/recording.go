@@ -48,6 +48,23 @@ type Process struct {
 	record.Recording
 }
 
+// Live is the state of a job that runs.
+type Live struct {
+	ID       string
+	Size     int   // ranks of the latest epoch
+	Alive    []int // ranks that run
+	Restarts int   // of ranks, each counted
+	Ranks    []LiveRank
+	Silent   []string // hosts that have not answered
+}
+
+// LiveRank is the totals of a rank that runs.
+type LiveRank struct {
+	Rank int
+	Host string
+	*record.Head
+}
+
 // MaxEvents is the number of events of a job, up to which those of all processes are kept.
 const MaxEvents = 1 << 20
 

@@ -1,0 +1,90 @@
+// Tracecost is a rank that times AllReduces, for scripts/trace-cost.sh. Rank 0 prints a line for each size: the bytes,
+// and the time of a call in microseconds, in the fastest pass. Others on a busy machine make some passes slower.
+//
+//	tracecost [observe] SECONDS SIZE...
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	var opts []collective.Option
+	observed := time.Duration(0)
+	if len(args) > 0 && args[0] == "observe" {
+		args = args[1:]
+		opts = append(opts, collective.WithObserver(func(e collective.Event) { observed += e.Took }))
+	}
+	c, err := collective.New(ctx, w, opts...)
+	if err != nil {
+		return err
+	}
+	seconds, err := strconv.ParseFloat(args[0], 64)
+	if err != nil {
+		return err
+	}
+	for _, text := range args[1:] {
+		size, err := strconv.Atoi(text)
+		if err != nil {
+			return err
+		}
+		us, err := measure(ctx, c, make([]float32, size/4), time.Duration(seconds*1e9))
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 0 {
+			fmt.Println(size, us)
+		}
+	}
+	return w.Close()
+}
+
+// passes is the number of measurements of a size.
+const passes = 25
+
+// measure returns the time of a call in microseconds.
+func measure(ctx context.Context, c *collective.Comm, buf []float32, over time.Duration) (float64, error) {
+	calls := 10
+	var times []float64
+	for n := -2; n < passes; n++ { // two passes before to find the number of calls
+		if err := collective.Barrier(ctx, c); err != nil {
+			return 0, err
+		}
+		began := time.Now()
+		for range calls {
+			if err := collective.AllReduce(ctx, c, buf, buf, collective.Max); err != nil {
+				return 0, err
+			}
+		}
+		took := time.Since(began)
+		if n >= 0 {
+			times = append(times, float64(took)/1e3/float64(calls))
+			continue
+		}
+		calls = max(10, int(float64(calls)*float64(over)/passes/float64(took)))
+		var err error
+		if calls, err = collective.AllReduceValue(ctx, c, calls, collective.Min); err != nil {
+			return 0, err
+		}
+	}
+	return slices.Min(times), nil
+}
