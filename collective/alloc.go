@@ -13,8 +13,11 @@ import (
 // The memory belongs to c, and only calls of c benefit. The caller may use it until Free, or until the process ends;
 // Close of c does not free it. If one of the ranks has a limit on its addresses (ulimit -v), Alloc returns ordinary
 // memory, and calls copy it. Any goroutine may call Alloc and Free.
-func Alloc[T Number](c *Comm, n int) ([]T, error) {
-	elem := dtypeOf[T]().Size()
+func Alloc[T any](c *Comm, n int) ([]T, error) {
+	elem := sizeOf[T]()
+	if dtypeOf[T]() == 0 {
+		return nil, c.inner().ArgumentError("Alloc", "%s", unmovable[T]())
+	}
 	if n < 0 || n > maxAlloc/elem || c == nil {
 		return nil, c.inner().ArgumentError("Alloc", "%d elements", n)
 	}
@@ -33,7 +36,7 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 
 // Free frees memory that Alloc returned, before c is closed. The memory must not be used any more, nor by a call in
 // flight.
-func Free[T Number](c *Comm, s []T) error {
+func Free[T any](c *Comm, s []T) error {
 	if len(s) == 0 || c.inner().Setup.HeapBytes == 0 {
 		return nil
 	}

@@ -5,13 +5,23 @@ import (
 	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
 // argsOf sets a to a call of a kind, with root -1 if the kind has none, and checks it.
-func argsOf[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T) *comm.Args {
+func argsOf[T any](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T) *comm.Args {
 	a.In, a.Out = kernel.BytesOf(send), kernel.BytesOf(recv)
-	return a.SetHost(c.inner(), kind, root, dtypeOf[T](), len(send), len(recv))
+	t := dtypeOf[T]()
+	if t == 0 {
+		a.ID.Kind = calls.Kind(kind)
+		a.Refuse(c.inner(), "%s", unmovable[T]())
+		t = kernel.Opaque
+	}
+	if t >= kernel.Opaque {
+		return a.SetHost(c.inner(), kind, root, t, len(a.In), len(a.Out))
+	}
+	return a.SetHost(c.inner(), kind, root, t, len(send), len(recv))
 }
 
 // reduceArgs is argsOf for a reduction.

@@ -11,6 +11,17 @@ func elementsOf[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(zero)))
 }
 
+// encodedOf returns the same memory as elements of messages with objects.
+func encodedOf(b []byte) []encodedByte {
+	return unsafe.Slice((*encodedByte)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
+}
+
+// sizeOf returns the size of a T in bytes.
+func sizeOf[T any]() int {
+	var zero T
+	return int(unsafe.Sizeof(zero))
+}
+
 // elementOf returns the bytes of v, in the first bytes of the array.
 func elementOf[T Number](v T) (b [8]byte) {
 	*(*T)(unsafe.Pointer(&b)) = v

@@ -28,14 +28,14 @@ func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root 
 // Broadcast copies send of rank root to recv of every rank. recv has the same length on all ranks. send is used on root
 // only, where it has that length too and may be recv. After an error the contents of recv are undefined, and of send
 // where it shares memory with recv.
-func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
+func Broadcast[T any](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.Broadcast, root, send, recv))
 }
 
 // AllGather stores send of all ranks, in rank order, in recv on every rank. send has the same length on all ranks, and
 // recv is longer by a factor of the number of ranks. In place, send is the rank's own part of recv. After an error the
 // contents of recv are undefined, and of send where it shares memory with recv.
-func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
+func AllGather[T any](ctx context.Context, c *Comm, send, recv []T) error {
 	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.AllGather, -1, send, recv))
 }
 
@@ -50,21 +50,21 @@ func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op
 // AllToAll copies part j of send of rank i to part i of recv of rank j. send and recv have one part for every rank, all
 // of the same length on all ranks; they may be the same slice. After an error the contents of recv are undefined, and
 // of send where it shares memory with recv.
-func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
+func AllToAll[T any](ctx context.Context, c *Comm, send, recv []T) error {
 	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.AllToAll, -1, send, recv))
 }
 
 // Gather stores send of all ranks, in rank order, in recv on rank root. send has the same length on all ranks; recv is
 // used on root only. In place, send of root is its own part of recv. After an error the contents of recv are undefined,
 // and of send where it shares memory with recv.
-func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
+func Gather[T any](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.Gather, root, send, recv))
 }
 
 // Scatter copies part i of send of rank root to recv of rank i. recv has the same length on all ranks; send is used on
 // root only. In place, recv of root is its own part of send. After an error the contents of recv are undefined, and of
 // send where it shares memory with recv.
-func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
+func Scatter[T any](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.Scatter, root, send, recv))
 }
 

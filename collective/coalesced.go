@@ -27,12 +27,12 @@ func StartAllReduceCoalesced[T Number](c *Comm, send, recv [][]T, op Op) (Reques
 
 // BroadcastCoalesced is one Broadcast of many slices, treated as one message: see AllReduceCoalesced. send is used on
 // root only. After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func BroadcastCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, root int) error {
+func BroadcastCoalesced[T any](ctx context.Context, c *Comm, send, recv [][]T, root int) error {
 	return runPieces(ctx, c, broadcastPieces(new(comm.Args), c, send, recv, root), send, recv)
 }
 
 // StartBroadcastCoalesced begins a BroadcastCoalesced; see Request.
-func StartBroadcastCoalesced[T Number](c *Comm, send, recv [][]T, root int) (Request, error) {
+func StartBroadcastCoalesced[T any](c *Comm, send, recv [][]T, root int) (Request, error) {
 	return startPieces(c, broadcastPieces(new(comm.Args), c, send, recv, root), send, recv)
 }
 
@@ -41,7 +41,7 @@ func allReducePieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, op Op) *
 	return checkPieces(c, a, send, recv)
 }
 
-func broadcastPieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, root int) *comm.Args {
+func broadcastPieces[T any](a *comm.Args, c *Comm, send, recv [][]T, root int) *comm.Args {
 	argsOf[T](a, c, plan.Broadcast, root, nil, nil)
 	if c.inner().Rank != root {
 		return checkPieces(c, a, recv, recv)
@@ -50,7 +50,7 @@ func broadcastPieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, root int
 }
 
 // checkPieces refuses slices that do not match each other, and counts the elements of all.
-func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
+func checkPieces[T any](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 	if a.Err == nil && len(send) != len(recv) {
 		a.Refuse(c.inner(), "send has %d slices, recv %d", len(send), len(recv))
 		return a
@@ -62,13 +62,13 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 		case kernel.OverlapOf(kernel.BytesOf(send[i]), kernel.BytesOf(recv[i])) == kernel.Partial:
 			a.Refuse(c.inner(), "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
 		}
-		a.ID.Count += uint64(len(recv[i]))
+		a.ID.Count += uint64(len(kernel.BytesOf(recv[i])) / a.DType.Size())
 	}
 	return a
 }
 
 // runPieces makes a call over slices and waits for it.
-func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
+func runPieces[T any](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
 	if err := beginPieces(ctx, c, a, send, recv, true); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv 
 }
 
 // startPieces begins a call over slices.
-func startPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) (Request, error) {
+func startPieces[T any](c *Comm, a *comm.Args, send, recv [][]T) (Request, error) {
 	ctx := context.Background()
 	if err := beginPieces(ctx, c, a, send, recv, false); err != nil {
 		return Request{}, err
@@ -91,7 +91,7 @@ func startPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) (Request, er
 
 // beginPieces claims the communicator for call a, whose pieces are slices that have been checked, and in which this
 // rank waits or which it only starts.
-func beginPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T, waits bool) error {
+func beginPieces[T any](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T, waits bool) error {
 	if err := c.inner().Begin(a); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func beginPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, rec
 	a.Pieces = slices.Grow(pieces[:0], len(recv))
 	gives := a.ID.Root < 0 || int(a.ID.Root) == c.inner().Rank
 	for i, end := 0, 0; i < len(recv); i++ {
-		end += len(recv[i]) * a.DType.Size()
+		end += len(kernel.BytesOf(recv[i]))
 		p := engine.Piece{Out: kernel.BytesOf(recv[i]), End: end}
 		if gives {
 			p.In = kernel.BytesOf(send[i])

@@ -22,8 +22,11 @@ type Message struct{ message comm.Request }
 // sent later, also while this rank is not in a call, and in Close at the latest. Once a rank keeps 64 MiB, Send waits.
 // A longer message waits until rank to receives it or, in another call that waits, has room for it in 64 MiB of its
 // own.
-func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
+func Send[T any](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 	out := messageOf(new(p2p.Message), buf, to, tag)
+	if out.DType == 0 {
+		return c.inner().ArgumentError("Send", "%s", unmovable[T]())
+	}
 	_, err := c.inner().Messages.Run(ctx, "Send", out, tag, true)
 	return err
 }
@@ -36,21 +39,49 @@ const (
 	AnyTag    = p2p.AnyTag
 )
 
+// NoRank in place of a rank is no rank: a message to it or from it does nothing, and a Recv returns 0. A rank at the
+// edge of a grid then makes the same calls as the others.
+const NoRank = p2p.NoRank
+
 // Recv receives a message with a tag from rank from, which may be this rank, into buf and returns the number of
 // elements received. This may be less than the length of buf; more elements, or elements of another type, are an
 // ErrMismatch on all ranks. With AnySource or AnyTag it receives the message that Probe would find. After an error the
 // contents of buf are undefined.
-func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
+func Recv[T any](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
 	in := messageOf(new(p2p.Message), buf, from, tag)
+	if in.DType == 0 {
+		return 0, c.inner().ArgumentError("Recv", "%s", unmovable[T]())
+	}
 	in.Fewer = true
 	n, err := c.inner().Messages.Run(ctx, "Recv", in, tag, false)
-	return n / in.DType.Size(), err
+	return n / sizeOf[T](), err
+}
+
+// RecvNew receives the next message from rank from, or AnySource, with a tag, or AnyTag, into a new slice, and returns
+// that and the Status of the message. It is a Probe and a Recv, between which no other goroutine takes the message. A
+// message of elements of another type is an ErrMismatch on all ranks.
+func RecvNew[T any](ctx context.Context, c *Comm, from, tag int) ([]T, Status, error) {
+	if dtypeOf[T]() == 0 {
+		return nil, Status{}, c.inner().ArgumentError("RecvNew", "%s", unmovable[T]())
+	}
+	var buf []T
+	g, err := c.inner().Messages.RunNew(ctx, "RecvNew", from, tag, func(g p2p.Got) *p2p.Message {
+		bytes := int64(g.Count) * int64(dtypeOf[T]().Size())
+		buf = make([]T, bytes/int64(sizeOf[T]()))
+		return messageOf(new(p2p.Message), buf, int(g.From), int(g.Tag))
+	})
+	if err != nil {
+		return nil, Status{}, err
+	}
+	st := statusOf(g)
+	st.Count = len(buf) // for any T
+	return buf, st, nil
 }
 
 // Status describes a message that waits for its Recv.
 type Status struct {
 	Source, Tag int
-	Count       int // elements, of the type that was sent
+	Count       int // elements of the type that was sent; bytes, where that is none of Number
 }
 
 // Probe waits for a message from rank from, or AnySource, with a tag, or AnyTag, that no StartRecv waits for, and
@@ -93,7 +124,7 @@ func statusOf(g p2p.Got) Status {
 }
 
 // messageOf sets p to a message, in place: it is large.
-func messageOf[T Number](p *p2p.Message, buf []T, peer, tag int) *p2p.Message {
+func messageOf[T any](p *p2p.Message, buf []T, peer, tag int) *p2p.Message {
 	p.Peer, p.Tag, p.DType, p.Buf = peer, int32(tag), dtypeOf[T](), kernel.BytesOf(buf)
 	return p
 }
@@ -101,28 +132,37 @@ func messageOf[T Number](p *p2p.Message, buf []T, peer, tag int) *p2p.Message {
 // SendRecv sends send to rank to and receives recv from rank from, with the same tag, both at once: ranks that do this
 // in a cycle do not deadlock, whatever the length of the messages. It returns the number of elements received, as Recv
 // does. The slices do not overlap. After an error the contents of recv are undefined.
-func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (int, error) {
+func SendRecv[T any](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (int, error) {
 	if kernel.OverlapOf(kernel.BytesOf(send), kernel.BytesOf(recv)) != kernel.Apart {
 		return 0, c.inner().ArgumentError("SendRecv", "send and recv overlap")
 	}
 	in := messageOf(new(p2p.Message), recv, from, tag)
 	in.Fewer = true
 	out := messageOf(new(p2p.Message), send, to, tag)
+	if in.DType == 0 {
+		return 0, c.inner().ArgumentError("SendRecv", "%s", unmovable[T]())
+	}
 	n, err := c.inner().Messages.SendRecv(ctx, in, out, tag)
-	return n / in.DType.Size(), err
+	return n / sizeOf[T](), err
 }
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
-func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
+func StartSend[T any](c *Comm, buf []T, to, tag int) (Message, error) {
 	out := messageOf(new(p2p.Message), buf, to, tag)
+	if out.DType == 0 {
+		return Message{}, c.inner().ArgumentError("StartSend", "%s", unmovable[T]())
+	}
 	m, err := c.inner().Messages.Start("StartSend", out, tag, true)
 	return Message{m}, err
 }
 
 // StartRecv begins a Recv into buf, which must not be used until the Message is done; its Status then describes the
 // received message. If several match a message, the one that began first receives it.
-func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
+func StartRecv[T any](c *Comm, buf []T, from, tag int) (Message, error) {
 	in := messageOf(new(p2p.Message), buf, from, tag)
+	if in.DType == 0 {
+		return Message{}, c.inner().ArgumentError("StartRecv", "%s", unmovable[T]())
+	}
 	in.Fewer = true
 	m, err := c.inner().Messages.Start("StartRecv", in, tag, false)
 	return Message{m}, err

@@ -1,6 +1,8 @@
 package collective
 
 import (
+	"fmt"
+	"math"
 	"reflect"
 
 	"github.com/treerun/treerun/internal/kernel"
@@ -23,20 +25,77 @@ type Number interface {
 		~float32 | ~float64 | Float16 | BFloat16
 }
 
-// dtypeOf returns the element type of T. It does not allocate.
-func dtypeOf[T Number]() kernel.DType {
-	var zero T
-	switch any(zero).(type) {
-	case float32: // the most frequent types
+// dtypeOf returns the element type of T, 0 for one that cannot be moved. It does not allocate.
+func dtypeOf[T any]() kernel.DType {
+	switch any((*T)(nil)).(type) {
+	case *float32: // the most frequent types
 		return kernel.Float32
-	case float64:
+	case *float64:
 		return kernel.Float64
-	case Float16:
+	case *Float16:
 		return kernel.Float16
-	case BFloat16:
+	case *BFloat16:
 		return kernel.BFloat16
+	case *uint16:
+		return kernel.Uint16
 	}
-	return kernel.DTypeOf(reflect.TypeFor[T]().Kind())
+	of := reflect.TypeFor[T]()
+	if t := kernel.DTypeOf(of.Kind()); t != 0 && t != kernel.Uint16 {
+		return t
+	}
+	digest := digestOf(of)
+	if digest == 0 {
+		return 0
+	}
+	return kernel.Opaque + digest%(math.MaxUint8-kernel.Opaque)
+}
+
+// unmovable returns the reason for which dtypeOf is 0.
+func unmovable[T any]() string {
+	of := reflect.TypeFor[T]()
+	if of.Size() == 0 {
+		return fmt.Sprintf("elements of type %v have no size", of)
+	}
+	return fmt.Sprintf("elements of type %v have no meaning in another process: %s (hint: the calls for objects, such as "+
+		"BroadcastObject, encode values)", of, pointerIn(of, "a value"))
+}
+
+// pointerIn names the part of a value of type t, which has this name, that is or has a pointer.
+func pointerIn(t reflect.Type, name string) string {
+	switch t.Kind() {
+	case reflect.Array:
+		return pointerIn(t.Elem(), "an element of "+name)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); !plain(f.Type) {
+				return pointerIn(f.Type, "field "+f.Name)
+			}
+		}
+	}
+	return fmt.Sprintf("%s is a %v", name, t)
+}
+
+// perElement returns how much an element of T adds to the Count of a Status.
+func perElement[T any]() int {
+	if dtypeOf[T]() < kernel.Opaque {
+		return 1
+	}
+	return sizeOf[T]()
+}
+
+// countsOf returns counts of elements of T in the elements of its DType.
+func countsOf[T any](counts []int) []int {
+	size := sizeOf[T]()
+	if dtypeOf[T]() < kernel.Opaque {
+		return counts
+	}
+	bytes := make([]int, len(counts))
+	for i, n := range counts {
+		if bytes[i] = n * size; n > math.MaxInt/size {
+			bytes[i] = -1 // refused
+		}
+	}
+	return bytes
 }
 
 // Op is a reduction operation.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/strict"
 )
 
@@ -18,6 +19,87 @@ func AllReduceValue[T Number](ctx context.Context, c *Comm, v T, op Op) (T, erro
 	x := []T{v}
 	err := AllReduce(ctx, c, x, x, op)
 	return x[0], err
+}
+
+// ReduceValue is AllReduceValue with the result on rank root only. The other ranks get their own v.
+func ReduceValue[T Number](ctx context.Context, c *Comm, v T, op Op, root int) (T, error) {
+	send, recv := []T{v}, []T{v}
+	err := Reduce(ctx, c, send, recv, op, root)
+	return recv[0], err
+}
+
+// AllReduceValueFunc combines v of all ranks with f, and returns the result on every rank. a is of lower ranks than b.
+// For f and T see AllReduceFunc.
+func AllReduceValueFunc[T any](ctx context.Context, c *Comm, v T, f func(a, b T) T) (T, error) {
+	x := []T{v}
+	err := AllReduceFunc(ctx, c, x, x, func(into, from []T) {
+		for i, b := range from {
+			into[i] = f(into[i], b)
+		}
+	})
+	return x[0], err
+}
+
+// encodedByte is the element type of messages with objects: no Recv of bytes takes them by mistake.
+type encodedByte [1]byte
+
+// SendObject sends v to rank to with a tag, as Send does, for a RecvObject. For the types T that are possible see
+// BroadcastObject. An object that cannot be encoded is an ErrArgument, and nothing is sent.
+func SendObject[T any](ctx context.Context, c *Comm, v T, to, tag int) error {
+	data, _, err := encoded(v, 1)
+	if err != nil {
+		return fmt.Errorf("%w: %w", c.inner().ArgumentError("SendObject", "it cannot be encoded, or is too large"), err)
+	}
+	return Send(ctx, c, encodedOf(data), to, tag)
+}
+
+// RecvObject receives an object of a SendObject from rank from, or AnySource, with a tag, or AnyTag. The Count of its
+// Status is the length of its encoding, in bytes. A message of another call is an ErrMismatch on all ranks. Where this
+// rank cannot decode the object it alone returns an error, and the communicator is unchanged.
+func RecvObject[T any](ctx context.Context, c *Comm, from, tag int) (v T, st Status, err error) {
+	data, st, err := RecvNew[encodedByte](ctx, c, from, tag)
+	if err != nil {
+		return v, st, err
+	}
+	return v, st, decode("RecvObject", c.inner().Rank, st.Source, kernel.BytesOf(data), &v)
+}
+
+// ScatterObject returns element i of values of rank root on rank i. values has one element for every rank; it is used
+// on root only. For the types T that are possible see BroadcastObject. If root cannot encode an object, or the objects
+// have more than 1 GiB together, or root has another number of them, all ranks return ErrArgument.
+func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v T, err error) {
+	const name = "ScatterObject"
+	in := c.inner()
+	var all []byte
+	var failed error
+	lengths := make([]int64, in.Size) // in bytes; -1 for all if root has failed
+	counts := make([]int, in.Size)
+	if in.Rank == root && len(values) != in.Size {
+		failed = fmt.Errorf("%d objects for %d ranks", len(values), in.Size)
+	}
+	for r := 0; in.Rank == root && failed == nil && r < in.Size; r++ {
+		var data []byte
+		if data, lengths[r], failed = encoded(values[r], in.Size); failed == nil {
+			all, counts[r] = append(all, data...), len(data)
+		}
+	}
+	if failed != nil {
+		for r := range lengths {
+			lengths[r] = -1
+		}
+	}
+	length := []int64{0}
+	if err := Scatter(ctx, c, lengths, length, root); err != nil {
+		return v, err
+	}
+	if length[0] < 0 {
+		return v, notEncoded(c, name, root, failed)
+	}
+	mine := make([]byte, length[0])
+	if err := ScatterV(ctx, c, all, mine, counts, root); err != nil {
+		return v, err
+	}
+	return v, decode(name, in.Rank, root, mine, &v)
 }
 
 // BroadcastObject returns v of rank root on every rank. v is sent as MessagePack, so T can be any type that package

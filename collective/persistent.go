@@ -42,12 +42,12 @@ func ReduceInit[T Number](c *Comm, send, recv []T, op Op, root int) (*Persistent
 }
 
 // BroadcastInit prepares a Broadcast.
-func BroadcastInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
+func BroadcastInit[T any](c *Comm, send, recv []T, root int) (*Persistent, error) {
 	return persistent(c, argsOf(new(comm.Args), c, plan.Broadcast, root, send, recv))
 }
 
 // AllGatherInit prepares an AllGather.
-func AllGatherInit[T Number](c *Comm, send, recv []T) (*Persistent, error) {
+func AllGatherInit[T any](c *Comm, send, recv []T) (*Persistent, error) {
 	return persistent(c, argsOf(new(comm.Args), c, plan.AllGather, -1, send, recv))
 }
 
@@ -57,17 +57,17 @@ func ReduceScatterInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, e
 }
 
 // AllToAllInit prepares an AllToAll.
-func AllToAllInit[T Number](c *Comm, send, recv []T) (*Persistent, error) {
+func AllToAllInit[T any](c *Comm, send, recv []T) (*Persistent, error) {
 	return persistent(c, argsOf(new(comm.Args), c, plan.AllToAll, -1, send, recv))
 }
 
 // GatherInit prepares a Gather.
-func GatherInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
+func GatherInit[T any](c *Comm, send, recv []T, root int) (*Persistent, error) {
 	return persistent(c, argsOf(new(comm.Args), c, plan.Gather, root, send, recv))
 }
 
 // ScatterInit prepares a Scatter.
-func ScatterInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
+func ScatterInit[T any](c *Comm, send, recv []T, root int) (*Persistent, error) {
 	return persistent(c, argsOf(new(comm.Args), c, plan.Scatter, root, send, recv))
 }
 

@@ -16,12 +16,12 @@ func StartReduce[T Number](c *Comm, send, recv []T, op Op, root int) (Request, e
 }
 
 // StartBroadcast begins a Broadcast; see Request.
-func StartBroadcast[T Number](c *Comm, send, recv []T, root int) (Request, error) {
+func StartBroadcast[T any](c *Comm, send, recv []T, root int) (Request, error) {
 	return c.begun(argsOf(new(comm.Args), c, plan.Broadcast, root, send, recv))
 }
 
 // StartAllGather begins an AllGather; see Request.
-func StartAllGather[T Number](c *Comm, send, recv []T) (Request, error) {
+func StartAllGather[T any](c *Comm, send, recv []T) (Request, error) {
 	return c.begun(argsOf(new(comm.Args), c, plan.AllGather, -1, send, recv))
 }
 
@@ -31,17 +31,17 @@ func StartReduceScatter[T Number](c *Comm, send, recv []T, op Op) (Request, erro
 }
 
 // StartAllToAll begins an AllToAll; see Request.
-func StartAllToAll[T Number](c *Comm, send, recv []T) (Request, error) {
+func StartAllToAll[T any](c *Comm, send, recv []T) (Request, error) {
 	return c.begun(argsOf(new(comm.Args), c, plan.AllToAll, -1, send, recv))
 }
 
 // StartGather begins a Gather; see Request.
-func StartGather[T Number](c *Comm, send, recv []T, root int) (Request, error) {
+func StartGather[T any](c *Comm, send, recv []T, root int) (Request, error) {
 	return c.begun(argsOf(new(comm.Args), c, plan.Gather, root, send, recv))
 }
 
 // StartScatter begins a Scatter; see Request.
-func StartScatter[T Number](c *Comm, send, recv []T, root int) (Request, error) {
+func StartScatter[T any](c *Comm, send, recv []T, root int) (Request, error) {
 	return c.begun(argsOf(new(comm.Args), c, plan.Scatter, root, send, recv))
 }
 

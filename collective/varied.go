@@ -5,14 +5,15 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
+	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
 // AllGatherV stores send of all ranks, one after the other, in recv on every rank. The length of send is counts[rank],
 // that of recv the sum of counts. In place, send is the rank's own part of recv. After an error the contents of recv
 // are undefined, and of send where it shares memory with recv.
-func AllGatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
-	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts)
+func AllGatherV[T any](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
+	a := new(comm.Args).Vary(c.inner(), plan.AllGather, countsOf[T](counts))
 	return c.inner().Run(ctx, argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
@@ -29,8 +30,8 @@ func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, coun
 // there counts has the length of each rank's send, and the length of recv is their sum. If a rank's send has another
 // length, the call fails with ErrMismatch. In place, send of root is its own part of recv. After an error the contents
 // of recv are undefined, and of send where it shares memory with recv.
-func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts)
+func GatherV[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, countsOf[T](counts))
 	return c.inner().Run(ctx, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
@@ -38,8 +39,8 @@ func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []in
 // has the length of each rank's recv, and the length of send is their sum. If a rank's recv has another length, the
 // call fails with ErrMismatch. In place, recv of root is its own part of send. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
-func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts)
+func ScatterV[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, countsOf[T](counts))
 	return c.inner().Run(ctx, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
@@ -47,17 +48,25 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 // part i of recv recvCounts[i]; the parts follow each other. If the length of a part on its sender and on its receiver
 // differs, the call fails with ErrMismatch on the receiver; on other ranks the next call may fail instead. send and
 // recv do not overlap. After an error the contents of recv are undefined.
-func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
+func AllToAllV[T any](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
 	return c.inner().Run(ctx, allToAllV(new(comm.Args), c, send, sendCounts, recv, recvCounts))
 }
 
-func allToAllV[T Number](a *comm.Args, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) *comm.Args {
-	return a.SetAllToAllV(c.inner(), dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
+func allToAllV[T any](a *comm.Args, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) *comm.Args {
+	t := dtypeOf[T]()
+	if t == 0 {
+		a.ID.Kind, a.ID.Varied = calls.AllToAll, true
+		a.Refuse(c.inner(), "%s", unmovable[T]())
+		return a
+	}
+	return a.SetAllToAllV(c.inner(), t, kernel.BytesOf(send), countsOf[T](sendCounts), kernel.BytesOf(recv),
+		countsOf[T](recvCounts))
 }
 
 // StartAllGatherV begins an AllGatherV; see Request. counts may be reused when it returns.
-func StartAllGatherV[T Number](c *Comm, send, recv []T, counts []int) (Request, error) {
-	return c.begun(argsOf(new(comm.Args).Vary(c.inner(), plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
+func StartAllGatherV[T any](c *Comm, send, recv []T, counts []int) (Request, error) {
+	a := new(comm.Args).Vary(c.inner(), plan.AllGather, countsOf[T](counts))
+	return c.begun(argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
 // StartReduceScatterV begins a ReduceScatterV; see StartAllGatherV.
@@ -67,25 +76,25 @@ func StartReduceScatterV[T Number](c *Comm, send, recv []T, counts []int, op Op)
 }
 
 // StartGatherV begins a GatherV; see StartAllGatherV.
-func StartGatherV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts)
+func StartGatherV[T any](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, countsOf[T](counts))
 	return c.begun(argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // StartScatterV begins a ScatterV; see StartAllGatherV.
-func StartScatterV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts)
+func StartScatterV[T any](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, countsOf[T](counts))
 	return c.begun(argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
 // StartAllToAllV begins an AllToAllV; see StartAllGatherV.
-func StartAllToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) (Request, error) {
+func StartAllToAllV[T any](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) (Request, error) {
 	return c.begun(allToAllV(new(comm.Args), c, send, sendCounts, recv, recvCounts))
 }
 
 // AllGatherVInit prepares an AllGatherV.
-func AllGatherVInit[T Number](c *Comm, send, recv []T, counts []int) (*Persistent, error) {
-	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts)
+func AllGatherVInit[T any](c *Comm, send, recv []T, counts []int) (*Persistent, error) {
+	a := new(comm.Args).Vary(c.inner(), plan.AllGather, countsOf[T](counts))
 	return persistent(c, argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
@@ -96,18 +105,18 @@ func ReduceScatterVInit[T Number](c *Comm, send, recv []T, counts []int, op Op) 
 }
 
 // GatherVInit prepares a GatherV.
-func GatherVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts)
+func GatherVInit[T any](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, countsOf[T](counts))
 	return persistent(c, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // ScatterVInit prepares a ScatterV.
-func ScatterVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts)
+func ScatterVInit[T any](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, countsOf[T](counts))
 	return persistent(c, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
 // AllToAllVInit prepares an AllToAllV.
-func AllToAllVInit[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) (*Persistent, error) {
+func AllToAllVInit[T any](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) (*Persistent, error) {
 	return persistent(c, allToAllV(new(comm.Args), c, send, sendCounts, recv, recvCounts))
 }

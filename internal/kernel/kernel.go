@@ -81,6 +81,10 @@ const (
 	Int16
 	Uint16
 	dtypeEnd // one past the last
+
+	// Opaque is the first of the types that only move: of values that are no numbers. Their number is a digest of the
+	// type, and their elements are bytes.
+	Opaque DType = 64
 )
 
 var dtypes = [dtypeEnd]string{
@@ -104,8 +108,8 @@ var sizes = [16]uint8{
 	Float16: 2, BFloat16: 2, Float32: 4, Float64: 8, Int16: 2, Uint16: 2,
 }
 
-// kinds are the element types of Go's numbers.
-var kinds = [reflect.Float64 + 1]DType{
+// kinds are the element types of Go's numbers. It has a power of two of entries, as sizes has.
+var kinds = [32]DType{
 	reflect.Int8: Int8, reflect.Uint8: Uint8, reflect.Int16: Int16, reflect.Uint16: Uint16, reflect.Int32: Int32,
 	reflect.Uint32: Uint32, reflect.Int64: Int64, reflect.Uint64: Uint64, reflect.Float32: Float32,
 	reflect.Float64: Float64,
@@ -113,7 +117,7 @@ var kinds = [reflect.Float64 + 1]DType{
 }
 
 // DTypeOf returns the element type of a kind of Go's numbers, 0 for none.
-func DTypeOf(k reflect.Kind) DType { return kinds[min(k, reflect.Float64)&31] }
+func DTypeOf(k reflect.Kind) DType { return kinds[k&31] }
 
 // DeviceDTypes yields the element types that GPUs have kernels for.
 func DeviceDTypes(yield func(DType) bool) {
@@ -127,9 +131,12 @@ func (d DType) OnDevice() bool { return d >= Int8 && d <= Float64 }
 // Valid reports whether d is one of the element types.
 func (d DType) Valid() bool { return d >= Int8 && d < dtypeEnd }
 
-// Size returns the size of an element in bytes, 0 when d is not valid.
+// Size returns the size of an element in bytes, 0 when d is neither valid nor Opaque.
 func (d DType) Size() int {
 	if !d.Valid() {
+		if d >= Opaque {
+			return 1
+		}
 		return 0
 	}
 	return int(sizes[d&15])
@@ -140,10 +147,13 @@ func (d DType) Float() bool { return d >= Float16 && d <= Float64 }
 
 // String returns the name of the type: "float32".
 func (d DType) String() string {
-	if !d.Valid() {
-		return fmt.Sprintf("DType(%d)", uint8(d))
+	switch {
+	case d.Valid():
+		return dtypes[d]
+	case d >= Opaque:
+		return fmt.Sprintf("bytes of a type with digest %02x", uint8(d))
 	}
-	return dtypes[d]
+	return fmt.Sprintf("DType(%d)", uint8(d))
 }
 
 // Op is a reduction operation.

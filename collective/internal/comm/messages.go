@@ -21,6 +21,13 @@ type Messages struct {
 // SendRecv sends out and receives in side by side, and returns how many bytes came.
 func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) (int, error) {
 	const name = "SendRecv"
+	switch {
+	case out.Peer == p2p.NoRank:
+		return m.Run(ctx, name, in, tag, false)
+	case in.Peer == p2p.NoRank:
+		_, err := m.Run(ctx, name, out, tag, true)
+		return 0, err
+	}
 	if err := m.check(name, out.Peer, tag, false); err != nil { // before either is begun
 		return 0, err
 	}
@@ -88,6 +95,9 @@ func (m *Messages) begin(call string, peer, tag int, anyOf bool) error {
 
 // Start begins a message, a Send or a Receive.
 func (m *Messages) Start(call string, p *p2p.Message, tag int, send bool) (Request, error) {
+	if p.Peer == p2p.NoRank {
+		return Request{Got: &p2p.Got{From: p2p.NoRank, Tag: p.Tag}}, nil
+	}
 	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
 		return Request{}, err
 	}
@@ -121,10 +131,37 @@ func (m *Messages) newGot() *p2p.Got {
 // Run begins a message and waits for it, without letting another call in
 // between. It returns how many bytes were moved.
 func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int, send bool) (int, error) {
+	if p.Peer == p2p.NoRank {
+		return 0, nil
+	}
 	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
 		return 0, err
 	}
 	defer m.c.End()
+	return m.run(ctx, call, p, send)
+}
+
+// RunNew receives the next message from a rank with a tag, or any, without letting another call in between. into
+// returns the Receive of that message, with memory for it.
+func (m *Messages) RunNew(ctx context.Context, call string, from, tag int, into func(g p2p.Got) *p2p.Message) (p2p.Got,
+	error) {
+	if from == p2p.NoRank {
+		return p2p.Got{From: p2p.NoRank, Tag: int32(tag)}, nil
+	}
+	if err := m.begin(call, from, tag, true); err != nil {
+		return p2p.Got{}, err
+	}
+	defer m.c.End()
+	m.c.Tally.enter(status.RowRecv, 0)
+	g, _, err := m.look(ctx, call, from, tag, Forever)
+	if err == nil {
+		_, err = m.run(ctx, call, into(g), false)
+	}
+	return g, err
+}
+
+// run begins a message on the communicator, which is claimed, and waits for it.
+func (m *Messages) run(ctx context.Context, call string, p *p2p.Message, send bool) (int, error) {
 	ref, n, err := m.enter(ctx, call, p, send, m.c.Waiter.Spins)
 	if err == nil && ref == (p2p.Ref{}) && !m.c.Engine.Messages.Idle() {
 		err = m.moveRest(p) // other ranks may wait for it

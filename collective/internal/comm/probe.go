@@ -21,10 +21,15 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 		return p2p.Got{}, false, err
 	}
 	defer m.c.End()
-	p := &m.probe
-	*p = p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
 	m.c.Tally.enter(status.RowProbe, 0)
 	m.c.Tally.count(status.RowProbe, 0)
+	return m.look(ctx, call, from, tag, wait)
+}
+
+// look is Probe on the communicator, which is claimed.
+func (m *Messages) look(ctx context.Context, call string, from, tag int, wait time.Duration) (p2p.Got, bool, error) {
+	p := &m.probe
+	*p = p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
 	found, err := m.c.Engine.Look(p)
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {

@@ -15,6 +15,9 @@ const (
 	AnyTag    = math.MinInt32 + 1
 )
 
+// NoRank in place of a Peer is no rank: such messages do nothing, and no Queue has them.
+const NoRank = math.MinInt32 + 2
+
 // Message is one message between this rank and another, or itself: a Send, a Receive, or a Probe, which looks for one.
 // It belongs to the Queue from Start until it is done.
 type Message struct {

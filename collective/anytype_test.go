@@ -1,0 +1,209 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// particle has padding, an array and a field without a name of its own.
+type particle struct {
+	ID    int32
+	At    [3]float64
+	Alive bool
+	inner
+}
+
+type inner struct{ Charge int8 }
+
+// float16Bits is a 16-bit float of another library.
+type float16Bits uint16
+
+// mover makes calls on elements of T, each a function of a number, and compares the results.
+type mover[T comparable] struct {
+	c    *Comm
+	of   func(i int) T
+	errs []error
+}
+
+// part is n elements of rank r.
+func (m *mover[T]) part(r, n int) []T {
+	p := make([]T, n)
+	for i := range p {
+		p[i] = m.of(100*r + i)
+	}
+	return p
+}
+
+// parts is f of all ranks.
+func (m *mover[T]) parts(f func(r int) []T) (all []T) {
+	for r := range m.c.Size() {
+		all = append(all, f(r)...)
+	}
+	return all
+}
+
+// at returns all on rank root, and as many zeros on others.
+func (m *mover[T]) at(root int, all []T) []T {
+	if m.c.Rank() != root {
+		return make([]T, len(all))
+	}
+	return all
+}
+
+func (m *mover[T]) check(name string, call func(got []T) error, want []T) {
+	got := make([]T, len(want))
+	err := call(got)
+	if err == nil && !slices.Equal(got, want) {
+		err = fmt.Errorf("%v, want %v", got, want)
+	}
+	if err != nil {
+		m.errs = append(m.errs, fmt.Errorf("%s of %v on rank %d: %w", name, reflect.TypeFor[T](), m.c.Rank(), err))
+	}
+}
+
+// moved makes every call that moves data.
+func moved[T comparable](ctx context.Context, c *Comm, of func(i int) T) error {
+	m := &mover[T]{c: c, of: of}
+	m.equal(ctx)
+	m.uneven(ctx)
+	m.messages(ctx)
+	return errors.Join(m.errs...)
+}
+
+// elements of a part.
+const elements = 3
+
+func (m *mover[T]) equal(ctx context.Context) {
+	c, root := m.c, m.c.Size()-1
+	mine := m.part(c.Rank(), elements)
+	all := m.parts(func(r int) []T { return m.part(r, elements) })
+	m.check("Broadcast", func(got []T) error { return Broadcast(ctx, c, mine, got, root) }, m.part(root, elements))
+	m.check("BroadcastCoalesced", func(got []T) error {
+		return BroadcastCoalesced(ctx, c, [][]T{mine[:1], mine[1:]}, [][]T{got[:1], got[1:]}, root)
+	}, m.part(root, elements))
+	m.check("AllGather", func(got []T) error { return AllGather(ctx, c, mine, got) }, all)
+	m.check("Gather", func(got []T) error { return Gather(ctx, c, mine, got, root) }, m.at(root, all))
+	m.check("Scatter", func(got []T) error { return Scatter(ctx, c, m.at(root, all), got, root) }, mine)
+	m.check("AllToAll", func(got []T) error { return AllToAll(ctx, c, all, got) },
+		m.parts(func(int) []T { return mine }))
+	m.check("StartAllGather", func(got []T) error {
+		r, err := StartAllGather(c, mine, got)
+		if err == nil {
+			err = r.Wait(ctx)
+		}
+		return err
+	}, all)
+	m.check("AllGatherInit", func(got []T) error {
+		p, err := AllGatherInit(c, mine, got)
+		if err == nil {
+			err = p.Run(ctx)
+		}
+		return err
+	}, all)
+}
+
+func (m *mover[T]) uneven(ctx context.Context) {
+	c, rank, root := m.c, m.c.Rank(), m.c.Size()-1
+	var counts, sends, receives []int // in AllToAllV every rank gets as many elements from each as its number
+	for r := range c.Size() {
+		counts, sends, receives = append(counts, r+1), append(sends, r), append(receives, rank)
+	}
+	mine := m.part(rank, rank+1)
+	all := m.parts(func(r int) []T { return m.part(r, counts[r]) })
+	m.check("AllGatherV", func(got []T) error { return AllGatherV(ctx, c, mine, got, counts) }, all)
+	m.check("GatherV", func(got []T) error { return GatherV(ctx, c, mine, got, counts, root) }, m.at(root, all))
+	m.check("ScatterV", func(got []T) error { return ScatterV(ctx, c, m.at(root, all), got, counts, root) }, mine)
+	out := m.parts(func(r int) []T { return m.part(rank, r) })
+	m.check("AllToAllV", func(got []T) error { return AllToAllV(ctx, c, out, sends, got, receives) },
+		m.parts(func(r int) []T { return m.part(r, rank) }))
+}
+
+func (m *mover[T]) messages(ctx context.Context) {
+	c, mine := m.c, m.part(m.c.Rank(), elements)
+	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+	m.check("SendRecv", func(got []T) error {
+		n, err := SendRecv(ctx, c, mine, next, got, before, 7)
+		if err == nil && n != elements {
+			err = fmt.Errorf("%d elements, want %d", n, elements)
+		}
+		return err
+	}, m.part(before, elements))
+	m.check("Send and Recv of fewer", func(got []T) error {
+		s, err := StartSend(c, mine[:elements-1], next, 8)
+		if err != nil {
+			return err
+		}
+		n, err := Recv(ctx, c, got, before, 8)
+		if err == nil && n != elements-1 {
+			err = fmt.Errorf("%d elements, want %d", n, elements-1)
+		}
+		return errors.Join(err, s.Wait(ctx))
+	}, append(m.part(before, elements-1), *new(T)))
+}
+
+// Calls that move data take elements of any type without pointers.
+func TestAnyType(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 4} {
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			ctx := t.Context()
+			return errors.Join(
+				moved(ctx, c, func(i int) particle {
+					return particle{ID: int32(i), At: [3]float64{1, float64(i), 3}, Alive: i%2 == 0, inner: inner{int8(i)}}
+				}),
+				moved(ctx, c, func(i int) complex128 { return complex(float64(i), -1) }),
+				moved(ctx, c, func(i int) complex64 { return complex(float32(i), -1) }),
+				moved(ctx, c, func(i int) bool { return i%2 == 0 }),
+				moved(ctx, c, func(i int) float16Bits { return float16Bits(i) }),
+				moved(ctx, c, func(i int) [3]uint8 { return [3]uint8{uint8(i), 7, 9} }),
+				moved(ctx, c, func(i int) [5000]int16 { return [5000]int16{int16(i), 4999: int16(-i)} }),
+				moved(ctx, c, func(i int) int16 { return int16(i) }),
+				moved(ctx, c, func(i int) Float16 { return Float16(i) }),
+			)
+		})
+	}
+}
+
+// A type with pointers is refused with the name of the field; one of another rank is a mismatch.
+func TestTypesThatCannotMove(t *testing.T) {
+	type node struct {
+		Value int
+		Links [2]struct{ Next *int }
+	}
+	type text struct{ Name string }
+	ctx := t.Context()
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		var err error
+		_, recvErr := Recv(ctx, c, []text{{}}, 1-c.Rank(), 0)
+		for want, got := range map[string]error{
+			"elements of type collective.node have no meaning in another process: field Next is a *int (hint: ": Broadcast(ctx,
+				c, []node{{}}, []node{{}}, 0),
+			"AllToAllV on rank ":          AllToAllV(ctx, c, []text{{}}, []int{0, 1}, []text{{}}, []int{0, 1}),
+			"field Name is a string":      GatherV(ctx, c, []text{{}}, []text{{}, {}}, []int{1, 1}, 0),
+			"a value is a map[int]int":    AllGather(ctx, c, []map[int]int{nil}, make([]map[int]int, 2)),
+			"struct {} have no size":      Send(ctx, c, []struct{}{{}}, 1-c.Rank(), 0),
+			"Recv on rank ":               recvErr,
+			"an element of a value is a ": Scatter(ctx, c, make([][2]func(), 2), make([][2]func(), 1), 0),
+		} {
+			if got == nil || !errors.Is(got, ErrArgument) || !strings.Contains(got.Error(), want) {
+				err = errors.Join(err, fmt.Errorf("%v, want %q", got, want))
+			}
+		}
+		return err
+	})
+	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() == 0 {
+			return Broadcast(ctx, c, []complex64{1}, []complex64{0}, 0)
+		}
+		return Broadcast(ctx, c, []particle{{}}, []particle{{}}, 0)
+	})
+	for _, err := range errs {
+		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "8 bytes of a type with digest ") {
+			t.Errorf("another type: %v", err)
+		}
+	}
+}

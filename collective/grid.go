@@ -1,0 +1,168 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Grid numbers the ranks of a communicator as the points of a grid, the last dimension fastest, as MPI's Cartesian
+// topologies do. It does not change, and any goroutine may use it.
+type Grid struct {
+	c        *Comm
+	dims     []int
+	periodic []bool
+}
+
+// NewGrid returns the grid of c with these numbers of ranks in each dimension; their product is c.Size(). In a
+// dimension that is periodic the first and the last ranks are neighbors; nil: none is. NewGrid does not communicate.
+func NewGrid(c *Comm, dims []int, periodic []bool) (*Grid, error) {
+	const name = "NewGrid"
+	n := 1
+	for _, d := range dims {
+		if d < 1 || d > c.inner().Size {
+			return nil, c.inner().ArgumentError(name, "dimensions %v", dims)
+		}
+		n *= d
+	}
+	if periodic == nil {
+		periodic = make([]bool, len(dims))
+	}
+	switch {
+	case len(periodic) != len(dims):
+		return nil, c.inner().ArgumentError(name, "%d dimensions, and periodic has %d", len(dims), len(periodic))
+	case n != c.inner().Size:
+		return nil, c.inner().ArgumentError(name, "dimensions %v have %d points, for %d ranks (hint: Dims)", dims, n,
+			c.inner().Size)
+	}
+	return &Grid{c, slices.Clone(dims), slices.Clone(periodic)}, nil
+}
+
+// Dims returns the sides of a grid of n points in d dimensions, as equal as whole numbers can be, the largest first. n
+// and d are at least 1.
+func Dims(n, d int) []int {
+	if n < 1 || d < 1 {
+		panic(fmt.Sprintf("collective: Dims(%d, %d): want at least 1", n, d))
+	}
+	best := make([]int, d)
+	best[0] = n
+	for i := 1; i < d; i++ {
+		best[i] = 1
+	}
+	var search func(sides []int, rest int)
+	search = func(sides []int, rest int) {
+		most := rest
+		if len(sides) > 0 {
+			most = min(most, sides[len(sides)-1])
+		}
+		if len(sides) == d-1 {
+			if all := append(slices.Clone(sides), rest); rest <= most && moreEqual(all, best) {
+				best = all
+			}
+			return
+		}
+		for side := most; side >= 1; side-- {
+			if rest%side == 0 {
+				search(append(sides, side), rest/side)
+			}
+		}
+	}
+	search(nil, n)
+	return best
+}
+
+// moreEqual reports whether the sides a, of the same product as b and the largest first, have a smaller sum.
+func moreEqual(a, b []int) bool {
+	sum := 0
+	for i := range a {
+		sum += a[i] - b[i]
+	}
+	return sum < 0
+}
+
+// Coords returns the coordinates of a rank, which is one of the grid's.
+func (g *Grid) Coords(rank int) []int {
+	at := make([]int, len(g.dims))
+	for i, d := range slices.Backward(g.dims) {
+		at[i], rank = rank%d, rank/d
+	}
+	return at
+}
+
+// Rank returns the rank at these coordinates, one for each dimension, and NoRank outside the grid.
+func (g *Grid) Rank(coords ...int) int {
+	rank := 0
+	for i, d := range g.dims {
+		x := coords[i]
+		if g.periodic[i] {
+			x = ((x % d) + d) % d
+		}
+		if x < 0 || x >= d {
+			return NoRank
+		}
+		rank = rank*d + x
+	}
+	return rank
+}
+
+// Shift returns the ranks at a distance in dimension dim: the one that is by lower, and the one that is by higher.
+// Either is NoRank outside the grid. So SendRecv(ctx, c, send, higher, recv, lower, tag) moves data up by one.
+func (g *Grid) Shift(dim, by int) (lower, higher int) {
+	at := g.Coords(g.c.Rank())
+	at[dim] -= by
+	lower = g.Rank(at...)
+	at[dim] += 2 * by
+	return lower, g.Rank(at...)
+}
+
+// Exchange exchanges messages with both neighbors in every dimension, all at once: send[2*d] goes to the lower neighbor
+// in dimension d and recv[2*d] comes from it, send[2*d+1] and recv[2*d+1] are those of the higher one. Slices without a
+// neighbor are left as they are. Both ends of a pair give slices of the same length. No other messages with this tag
+// are under way between neighbors. After an error the contents of recv are undefined.
+func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) error {
+	if n := 2 * len(g.dims); len(send) != n || len(recv) != n {
+		return g.c.inner().ArgumentError("Exchange", "%d and %d slices, want %d", len(send), len(recv), n)
+	}
+	var begun []Message
+	begin := func(m Message, err error) error {
+		begun = append(begun, m)
+		return err
+	}
+	for d := range g.dims { // two messages between the same ranks come in the order in which they are sent
+		lower, higher := g.Shift(d, 1)
+		if err := begin(StartRecv(g.c, recv[2*d+1], higher, tag)); err != nil {
+			return err
+		}
+		if err := begin(StartRecv(g.c, recv[2*d], lower, tag)); err != nil {
+			return err
+		}
+	}
+	for d := range g.dims {
+		lower, higher := g.Shift(d, 1)
+		if err := begin(StartSend(g.c, send[2*d], lower, tag)); err != nil {
+			return err
+		}
+		if err := begin(StartSend(g.c, send[2*d+1], higher, tag)); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for i, m := range begun {
+		if err := m.Wait(ctx); err != nil {
+			return err
+		}
+		if i >= 2*len(g.dims) || m.Status().Source == NoRank {
+			continue
+		}
+		at := i ^ 1 // the receives began with the higher neighbor
+		if n := m.Status().Count; n != len(recv[at])*perElement[T]() {
+			errs = append(errs, fmt.Errorf("slice %d has %d elements, and rank %d has sent %d", at, len(recv[at]),
+				m.Status().Source, n/perElement[T]()))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return g.c.inner().ArgumentError("Exchange", "%w", err)
+	}
+	return nil
+}

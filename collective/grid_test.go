@@ -1,0 +1,113 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestDims compares Dims with a search of all products.
+func TestDims(t *testing.T) {
+	for n := 1; n <= 64; n++ {
+		for a := 1; a <= n; a++ {
+			for b := 1; n%a == 0 && b <= n/a; b++ {
+				if n/a%b != 0 {
+					continue
+				}
+				c := n / a / b
+				if got := Dims(n, 3); got[0]+got[1]+got[2] > a+b+c || got[0]*got[1]*got[2] != n ||
+					got[0] < got[1] || got[1] < got[2] {
+					t.Fatalf("Dims(%d, 3) = %v, and %d+%d+%d is less", n, got, a, b, c)
+				}
+			}
+		}
+	}
+	for want, got := range map[string][]int{"[6]": Dims(6, 1), "[4 3]": Dims(12, 2), "[7 1]": Dims(7, 2),
+		"[4 4 3 3]": Dims(144, 4), "[2 2 2 1 1]": Dims(8, 5)} {
+		if fmt.Sprint(got) != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+}
+
+// Every rank gets the numbers of its neighbors, by their coordinates; also where one rank is a neighbor twice, or its
+// own.
+func TestGridExchange(t *testing.T) {
+	ctx := t.Context()
+	for _, dims := range [][]int{{1}, {2}, {3}, {2, 2}, {3, 2}, {2, 1, 3}, {1, 1}} {
+		size := 1
+		for _, d := range dims {
+			size *= d
+		}
+		for periods := range 1 << len(dims) {
+			periodic := make([]bool, len(dims))
+			for d := range periodic {
+				periodic[d] = periods>>d&1 == 1
+			}
+			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+				g, err := NewGrid(c, dims, periodic)
+				if err != nil {
+					return err
+				}
+				at := g.Coords(c.Rank())
+				if g.Rank(at...) != c.Rank() {
+					return fmt.Errorf("rank %d is at %v, and there is %d", c.Rank(), at, g.Rank(at...))
+				}
+				send, recv := make([][][3]byte, 2*len(dims)), make([][][3]byte, 2*len(dims))
+				for i := range send {
+					send[i], recv[i] = [][3]byte{{byte(c.Rank()), byte(i), 1}}, [][3]byte{{99}}
+				}
+				if err := Exchange(ctx, g, send, recv, 5); err != nil {
+					return err
+				}
+				for i := range recv {
+					near := slices.Clone(at)
+					near[i/2] += 2*(i%2) - 1
+					want := [3]byte{99}
+					if outside := near[i/2] < 0 || near[i/2] >= dims[i/2]; !outside || periodic[i/2] {
+						near[i/2] = (near[i/2] + dims[i/2]) % dims[i/2]
+						r := 0
+						for d := range dims {
+							r = r*dims[d] + near[d]
+						}
+						want = [3]byte{byte(r), byte(i ^ 1), 1}
+					}
+					if recv[i][0] != want {
+						return fmt.Errorf("%v, periodic %v, rank %d, slice %d: %v, want %v", dims, periodic, c.Rank(), i,
+							recv[i][0], want)
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// Wrong dimensions and slices are refused.
+func TestGridArguments(t *testing.T) {
+	ctx := t.Context()
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		for _, bad := range [][]int{{3}, {1}, {2, 0}, {-2, -1}, nil, {1 << 62, 2, 2}} {
+			if _, err := NewGrid(c, bad, nil); !errors.Is(err, ErrArgument) {
+				return fmt.Errorf("dimensions %v: %w", bad, err)
+			}
+		}
+		if _, err := NewGrid(c, []int{2}, []bool{true, false}); !errors.Is(err, ErrArgument) {
+			return fmt.Errorf("periods: %w", err)
+		}
+		g, err := NewGrid(c, []int{2}, nil)
+		if err != nil {
+			return err
+		}
+		if err := Exchange(ctx, g, [][]int{{1}}, [][]int{{1}, {1}}, 0); !errors.Is(err, ErrArgument) {
+			return fmt.Errorf("too few slices: %w", err)
+		}
+		n := 1 + c.Rank() // the ends do not agree
+		err = Exchange(ctx, g, [][]int{make([]int, n), make([]int, n)}, [][]int{make([]int, 2), make([]int, 2)}, 0)
+		if want := c.Rank() == 1; errors.Is(err, ErrArgument) != want {
+			return fmt.Errorf("rank %d: fewer elements: %w", c.Rank(), err)
+		}
+		return nil
+	})
+}
