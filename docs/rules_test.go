@@ -70,7 +70,8 @@ var libraries = map[string]string{
 		"topo/probe internal/testutil/fakegpu cmd/...",
 	"golang.org/x/term":                   "cmd/...",
 	"gonum.org/v1/gonum":                  "examples/train examples/kmeans",
-	"github.com/gomlx/gomlx":              "examples/gomlx", // a module of its own
+	"github.com/gomlx/gomlx":              "examples/gomlx",         // a module of its own
+	"go.opentelemetry.io/otel":            "examples/opentelemetry", // likewise
 	"google.golang.org/protobuf":          "cmd/treerun/internal/trace",
 	"github.com/prometheus/client_golang": "cmd/treerun/internal/metrics",
 	"golang.org/x/net":                    "cmd/treerun/internal/metrics",

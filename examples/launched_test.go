@@ -2,9 +2,12 @@
 package examples_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -98,4 +101,47 @@ func near(got, want []string, off float64) bool {
 		}
 	}
 	return true
+}
+
+// The spans of a rank have its steps, and each call within its step.
+func TestOpenTelemetry(t *testing.T) {
+	needModules(t, "opentelemetry")
+	treerun, program, folder := built(t, "../cmd/treerun"), built(t, "opentelemetry"), t.TempDir()
+	args := []string{"-np", "2", "--tag-output=false", program, "--steps", "5", "--spans", folder}
+	out, err := exec.Command(treerun, args...).Output()
+	if err != nil || string(out) != "sum=1 calls=5\n" {
+		t.Fatalf("%v: %q", err, out)
+	}
+	for rank := range 2 {
+		text, err := os.ReadFile(filepath.Join(folder, fmt.Sprintf("rank-%d.json", rank)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		type span struct {
+			Name                string
+			SpanContext, Parent struct{ SpanID string }
+			StartTime, EndTime  time.Time
+		}
+		steps, calls := map[string]span{}, []span(nil)
+		for d := json.NewDecoder(bytes.NewReader(text)); d.More(); {
+			var s span
+			if err := d.Decode(&s); err != nil {
+				t.Fatal(err)
+			}
+			if s.Name == "step" {
+				steps[s.SpanContext.SpanID] = s
+			} else {
+				calls = append(calls, s)
+			}
+		}
+		within := 0
+		for _, s := range calls {
+			if in, ok := steps[s.Parent.SpanID]; ok && s.Name == "AllReduce" && !s.StartTime.Before(in.StartTime) {
+				within++
+			}
+		}
+		if len(steps) != 5 || within < 5 {
+			t.Errorf("rank %d: %d steps, %d calls, %d of them within a step", rank, len(steps), len(calls), within)
+		}
+	}
 }
