@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,6 +23,7 @@ const (
 	MaxEvents  = 1 << 22 // places of the ring
 	maxNames   = 512
 	nameBytes  = 64
+	maxPlanner = 64 << 10
 	sizes      = 48 // sorts of lengths: by the number of bits
 	eventBytes = 64
 )
@@ -32,9 +34,12 @@ type memory struct {
 	count atomic.Uint64 // events so far
 	named atomic.Uint64 // names so far
 	again atomic.Uint64 // how often links were measured again, and plans were made for them
-	_     [40]byte
+	plans atomic.Uint64 // bytes of planner
+	_     [32]byte
 	names [maxNames][nameBytes]byte // followed by zeros; the first is ""
 	cells [status.Rows][sizes]Cell
+
+	planner [maxPlanner]byte
 }
 
 // event is an encoded Event. Its first word is the number of the event, from 1, and a check of all words. It is 0 while
@@ -136,6 +141,19 @@ func (w *Writer) Name(s string) Name {
 	return n
 }
 
+// SetPlanner sets the portable form of the planner of the calls of all ranks, in place of an earlier one. Too large a
+// form is left out.
+func (w *Writer) SetPlanner(form []byte) {
+	if w == nil || len(form) > maxPlanner {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m.plans.Store(0)
+	copy(w.m.planner[:], form)
+	w.m.plans.Store(uint64(len(form)))
+}
+
 // Cell returns the Cell of calls of a row of package status that have this number of bytes.
 func (w *Writer) Cell(row, bytes int) *Cell { return &w.m.cells[row][sizeOf(bytes)] }
 
@@ -166,6 +184,9 @@ type Head struct {
 	Plans  uint64   // calls of Replanned
 	Names  []string // by Name
 	Totals []Total
+
+	// Planner is the portable form of the planner of the calls of all ranks, of rank 0 only.
+	Planner []byte
 }
 
 // Read reads the Head of a recording that another process writes, and may have damaged. What the process changes
@@ -183,6 +204,7 @@ func Read(r io.ReaderAt, events int) (*Head, error) {
 	for i := range min(named, maxNames) {
 		h.Names = append(h.Names, printable(m.names[i][:]))
 	}
+	h.Planner = slices.Clone(m.planner[:min(m.plans.Load(), maxPlanner)])
 	for row := range m.cells {
 		for size := range m.cells[row] {
 			if c := &m.cells[row][size]; *c != (Cell{}) {

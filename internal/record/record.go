@@ -115,7 +115,7 @@ var errNone = errors.New("the rank has recorded nothing: it has not called rank.
 // Check reports an error if h, which came from another process, cannot be used.
 func (h *Head) Check() error {
 	if h.Places < 1 || h.Places > MaxEvents || len(h.Names) < 1 || len(h.Names) > maxNames ||
-		len(h.Totals) > status.Rows*sizes || h.Count >= 1<<(64-checkBits) {
+		len(h.Totals) > status.Rows*sizes || len(h.Planner) > maxPlanner || h.Count >= 1<<(64-checkBits) {
 		return fmt.Errorf("a recording of %d events, %d places, %d names, %d totals", h.Count, h.Places, len(h.Names),
 			len(h.Totals))
 	}

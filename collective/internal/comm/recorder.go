@@ -59,8 +59,16 @@ func newRecorder(c *Comm) *recorder {
 	r.labels, r.bounds = make(map[*planner.ChosenPlan]record.Name), make(map[priced]float64)
 	if r.to != nil {
 		r.comm, r.epoch = r.to.Name(c.Name), r.to.Time(epoch)
+		r.setPlanner()
 	}
 	return r
+}
+
+// setPlanner has the launcher know the planner of the calls of all ranks: rank 0 writes it.
+func (r *recorder) setPlanner() {
+	if p := r.c.Plans.Planner; r.to != nil && r.c.Rank == 0 && r.c.Name == setup.FirstName && p != nil {
+		r.to.SetPlanner(p.Portable())
+	}
 }
 
 // forget forgets the predictions: there are other plans.

@@ -49,6 +49,9 @@ func recorded(c *child, b *wire.Fetch) wire.Recorded {
 	if out.Head, err = record.Read(file, c.events); err == nil && b.What == wire.FetchEvents {
 		out.Events, out.Next, err = record.ReadEvents(file, c.events, b.From, out.Head.Count, fetchAtOnce)
 	}
+	if err == nil && b.What != wire.FetchEvents {
+		out.Head.Planner = nil
+	}
 	if err != nil {
 		out.Head, out.Why = nil, err.Error()
 	}
