@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/rank"
@@ -29,8 +30,20 @@ func faller() {
 		os.Exit(3)
 	}
 	buf := make([]float32, 100)
+	end := rank.Span(w, "a phase")
 	for i := range 1000 {
-		if i == 40 && w.Rank() == 2 {
+		if i == 40 && os.Args[1] == "late" {
+			end()
+			if w.Rank() == 2 {
+				time.Sleep(300 * time.Millisecond)
+			}
+		}
+		if i == 41 && os.Args[1] == "late" {
+			c.Close()
+			w.Close()
+			return
+		}
+		if i == 40 && w.Rank() == 2 && os.Args[1] != "late" {
 			switch os.Args[1] {
 			case "kill":
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

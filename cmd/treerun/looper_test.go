@@ -79,12 +79,12 @@ func looper() {
 func join(ctx context.Context, run func(context.Context, *rank.World, *collective.Comm) error) int {
 	w, err := rank.Init(ctx)
 	if err != nil {
-		return report(-1, err)
+		return printReport(-1, err)
 	}
 	defer w.Close()
 	c, err := collective.New(ctx, w)
 	if err != nil {
-		return report(w.Rank(), err)
+		return printReport(w.Rank(), err)
 	}
 	defer c.Close()
 	err = run(ctx, w, c)
@@ -94,7 +94,7 @@ func join(ctx context.Context, run func(context.Context, *rank.World, *collectiv
 	if wrong := (wrongResult{}); !errors.As(err, &wrong) && collective.Barrier(ctx, c) == nil {
 		err = wrongResult{fmt.Sprintf("a Barrier succeeds behind a call that has failed: %v", err)}
 	}
-	return report(w.Rank(), err)
+	return printReport(w.Rank(), err)
 }
 
 // latestCall is the time at which the latest call began, in microseconds.
@@ -244,7 +244,7 @@ func runSparse(ctx context.Context, c *collective.Comm, calls int, name string, 
 }
 
 // report prints an error with the time, and returns the exit code for it.
-func report(r int, err error) int {
+func printReport(r int, err error) int {
 	var wrong wrongResult
 	var lost *collective.RankError
 	var early *rank.Error

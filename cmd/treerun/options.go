@@ -33,6 +33,7 @@ type options struct {
 	pprofDir      string
 	traceFile     string
 	metrics       string
+	reportFile    string
 	dryRun        bool
 	verbose       bool
 	help, version bool
@@ -83,6 +84,8 @@ func newOptions() *options {
 			"name ends in .json")
 	f.StringVar(&o.metrics, "metrics", "",
 		"serve metrics of the running job for Prometheus at this `HOST:PORT`; without HOST, on this host only")
+	f.StringVar(&o.reportFile, "report", "",
+		"write a page about the job to this `FILE` at its end, as HTML for a browser: ranks, plans, calls, waits, faults")
 	f.Var(cmdline.Time(&j.Timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(cmdline.Time(&j.ShutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
 	f.Var(cmdline.Choice(&j.Lives.Policy, "POLICY", "stop", "restart", "respawn", "shrink"), "on-failure",

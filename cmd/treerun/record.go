@@ -3,12 +3,18 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/metrics"
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
+	"github.com/treerun/treerun/cmd/treerun/internal/report"
+	"github.com/treerun/treerun/cmd/treerun/internal/summary"
 	"github.com/treerun/treerun/cmd/treerun/internal/trace"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/safefile"
 )
 
 // minEvents is the number of events of a recording that only has totals.
@@ -32,6 +38,13 @@ func (o *options) record(j *launch.Job) error {
 			return nil
 		})
 	}
+	if o.flags.Changed("report") {
+		write, err := o.report(j)
+		if err != nil {
+			return err
+		}
+		outputs = append(outputs, write)
+	}
 	if o.flags.Changed("metrics") {
 		l, notice, err := metrics.Listen(o.metrics)
 		if err != nil {
@@ -54,4 +67,29 @@ func (o *options) record(j *launch.Job) error {
 		return err
 	}
 	return nil
+}
+
+// report returns the function that writes the page of --report.
+func (o *options) report(j *launch.Job) (func(*recording.Job) error, error) {
+	if o.reportFile == "" {
+		return nil, cmdline.Usagef("--report: the name of the file is empty")
+	}
+	file, err := filepath.Abs(o.reportFile)
+	if err == nil {
+		_, err = os.Stat(filepath.Dir(file))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--report: %w", err)
+	}
+	return func(r *recording.Job) error {
+		page, err := report.HTML(summary.Page(r, wire.BuildVersion()))
+		if err == nil {
+			err = safefile.Store(file, page)
+		}
+		if err != nil {
+			return fmt.Errorf("--report: %w", err)
+		}
+		j.Trace("wrote %s", file)
+		return nil
+	}, nil
 }

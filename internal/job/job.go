@@ -83,7 +83,7 @@ type File struct {
 }
 
 // FileVersion is the version of File and Message that this code implements.
-const FileVersion = 12
+const FileVersion = 13
 
 // MessageKind is the kind of a Message.
 type MessageKind uint8

@@ -32,15 +32,16 @@ const (
 	// Compilers of C and C++, which make the fake GPU's libraries.
 	Compilers Feature = "compilers"
 	// Modules that only an example needs, which has its own go.mod.
-	Modules Feature = "modules"
-	Groups  Feature = "groups" // control groups that limit memory can be made
-	NoExec  Feature = "noexec" // PID namespaces can be made, and have vm.memfd_noexec
-	Cores   Feature = "cores"  // two cores or more
-	Protoc  Feature = "protoc" // the compiler of protocol buffers
+	Modules  Feature = "modules"
+	Groups   Feature = "groups"   // control groups that limit memory can be made
+	NoExec   Feature = "noexec"   // PID namespaces can be made, and have vm.memfd_noexec
+	Cores    Feature = "cores"    // two cores or more
+	Protoc   Feature = "protoc"   // the compiler of protocol buffers
+	Chromium Feature = "chromium" // Debian's headless browser
 )
 
 var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root, Strace,
-	Compilers, Modules, Groups, NoExec, Cores, Protoc}
+	Compilers, Modules, Groups, NoExec, Cores, Protoc, Chromium}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, with missing as the reason: the test is
 // skipped, or fails if the machine must have the feature.

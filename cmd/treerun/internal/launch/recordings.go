@@ -259,7 +259,7 @@ func (s *supervisor) recorded() error {
 		}
 	}
 	j := &recording.Job{ID: s.jobID, Program: s.job.Program, Args: s.job.Args, Start: s.start, Clock: c.clock,
-		Took: time.Since(s.start), Code: s.exitCode()}
+		Took: time.Since(s.start), Code: s.exitCode(), Cause: s.causeText()}
 	for _, h := range s.hosts {
 		host := recording.Host{Name: h.Name}
 		if k := c.clocks[h]; k != nil {

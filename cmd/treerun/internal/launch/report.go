@@ -30,27 +30,14 @@ func (s *supervisor) report() {
 		s.reportUnused()
 		s.reportLosses()
 	case byFailure:
-		ends := s.ends()
-		first, ok := firstFailure(ends)
-		if !ok {
-			return
+		if f, ok := s.failure(); ok {
+			f.calls = s.lastCalls(f.String())
+			s.job.Screen.Err.Errorf("%s", f)
 		}
-		f := failure{first: first, ends: ends}
-		f.resumed = s.start.Add(first.After).Sub(s.lastContinue).Abs() < s.job.Remote.PeerTimeout
-		for _, r := range slices.Concat(s.before, s.ranks) {
-			if r.Rank == first.Rank && r.Attempt == first.Attempt {
-				f.stderr = r.streams[wire.Stderr].Tail.Lines(stderrLines)
-			}
-		}
-		if first.ReadJobFile { // else it never waited for another rank
-			f.unclosed = exitedUnclosed(ends, first)
-		}
-		f.calls = s.lastCalls(f.String())
-		s.job.Screen.Err.Errorf("%s", f)
 	case bySignal:
-		s.job.Screen.Err.Errorf("stopped by %s%s", job.SignalName(s.cause.signal), s.sigtermNote())
+		s.job.Screen.Err.Errorf("%s", s.causeText())
 	case byTimeout:
-		text := timeoutText(s.job.Timeout, s.job.Size, s.runningAtTimeout, s.startingAtTimeout)
+		text := s.causeText()
 		s.job.Screen.Err.Errorf("%s%s", text, s.lastCalls(text))
 	case byOutput:
 		if !errors.Is(s.cause.err, syscall.EPIPE) {

@@ -20,6 +20,7 @@ type Job struct {
 	Clock       int64 // record.Clock of the launcher at Start
 	Took        time.Duration
 	Code        int       // the exit code
+	Cause       string    // the block about the failure of the job; "": it has not failed
 	Hosts       []Host    // in the job's order
 	Processes   []Process // by rank, then by attempt
 }

@@ -1,0 +1,356 @@
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/recording"
+	"github.com/treerun/treerun/cmd/treerun/internal/report"
+	"github.com/treerun/treerun/internal/chart"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/record"
+	"github.com/treerun/treerun/internal/status"
+	"github.com/treerun/treerun/topo"
+)
+
+// cell is a sort of calls with like lengths.
+type cell struct{ row, size int }
+
+// sum is the total of a cell over all ranks.
+type sum struct {
+	record.Total
+	boundOf, busOf int64 // of the ranks that know the bound: the time in these calls, and their Bus
+}
+
+// sums adds up the totals of all processes.
+func sums(j *recording.Job) map[cell]*sum {
+	all := make(map[cell]*sum)
+	for i := range j.Processes {
+		for _, t := range j.Processes[i].Totals {
+			if t.Calls == 0 || t.Row == status.RowLook {
+				continue
+			}
+			s := all[cell{t.Row, t.Size}]
+			if s == nil {
+				s = &sum{Total: record.Total{Row: t.Row, Size: t.Size}}
+				all[cell{t.Row, t.Size}] = s
+			}
+			s.Calls += t.Calls
+			s.Bytes += t.Bytes
+			s.Bus += t.Bus
+			s.Busy += t.Busy
+			s.Predicted += t.Predicted
+			s.Waited += t.Waited
+			if t.Least > 0 && (s.Least == 0 || t.Least < s.Least) {
+				s.Least = t.Least
+			}
+			if t.Bound > 0 {
+				s.Bound += t.Bound
+				s.boundOf += t.Busy
+				s.busOf += t.Bus
+			}
+		}
+	}
+	return all
+}
+
+// calls returns the table of calls, by sort and length, and charts of their rates.
+func calls(j *recording.Job) (list []report.Calls, charts []report.Picture) {
+	all := sums(j)
+	var keys []cell
+	for k := range all {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b cell) int {
+		return cmp.Or(cmp.Compare(status.RowNames[a.row], status.RowNames[b.row]), a.size-b.size)
+	})
+	for _, k := range keys {
+		s := all[k]
+		n := float64(s.Calls)
+		c := report.Calls{Call: s.Sort(), Calls: s.Calls, Bytes: s.Bytes, Mean: seconds(s.Busy) / n, Best: seconds(s.Least),
+			Predicted: seconds(s.Predicted) / n, Waited: seconds(s.Waited), Sampled: s.From() < sampled}
+		if s.Bytes > 0 {
+			c.From, c.To = s.From(), 2*s.From()
+		}
+		if s.Busy > 0 {
+			c.Bus = float64(s.Bus) / float64(s.Busy)
+		}
+		if s.boundOf > 0 {
+			c.Bound = float64(s.Bound) / float64(s.boundOf)
+		}
+		list = append(list, c)
+	}
+	for row := range status.RowNames {
+		if p, ok := rates(all, row); ok {
+			charts = append(charts, p)
+		}
+	}
+	return list, charts
+}
+
+// rates draws the rates of a sort of calls over their lengths, if there are several.
+func rates(all map[cell]*sum, row int) (report.Picture, bool) {
+	curves := []chart.Curve{{Name: "mean"}, {Name: "best"}, {Name: "predicted"}, {Name: "bound", Limit: true}}
+	for size := range 64 {
+		s := all[cell{row, size}]
+		if s == nil || s.Bus == 0 || s.Busy == 0 {
+			continue
+		}
+		x, each := float64(s.Bytes)/float64(s.Calls), float64(s.Bus)/float64(s.Calls)
+		for i, v := range []float64{float64(s.Bus) / float64(s.Busy), each / float64(s.Least),
+			float64(s.Bus) / float64(s.Predicted), float64(s.busOf) / float64(s.Bound)} {
+			if v > 0 && v < 1e6 { // else it is not known
+				curves[i].Points = append(curves[i].Points, chart.At(x, v))
+			}
+		}
+	}
+	if len(curves[0].Points) < 2 {
+		return report.Picture{}, false
+	}
+	name := status.RowNames[row]
+	svg, err := chart.SVG("", 520, 300,
+		[]chart.Panel{{Title: name, X: "bytes", Y: "busbw, GB/s", Sizes: true, Curves: curves}})
+	return report.Picture{Title: name + ": rates over the length of a call, as nccl-tests counts them", SVG: string(svg),
+		About: "the achieved, best and predicted rates of " + name + "; the table below has the figures"}, err == nil
+}
+
+// maxSlow is the number of calls among the slowest.
+const maxSlow = 25
+
+// place is the place of an event of a job.
+type place struct{ process, index int }
+
+func (p place) event(j *recording.Job) *record.Event { return &j.Processes[p.process].Events[p.index] }
+
+// slowest returns the calls that took longest, of each the slowest rank. Of small calls that were only counted it has
+// the waits.
+func slowest(j *recording.Job) []report.Slow {
+	type call struct {
+		comm, sort string
+		number     uint64
+		place      // of messages, which have no number
+	}
+	worst := make(map[call]place)
+	for i := range j.Processes {
+		p := &j.Processes[i]
+		for k := range p.Events {
+			e := &p.Events[k]
+			if e.Kind != record.Call || e.Flags&record.Begun != 0 || int(e.Row) == status.RowLook {
+				continue
+			}
+			c := call{comm: p.Name(e.Comm), sort: e.Sort(), number: e.Number}
+			if e.Number == 0 {
+				c.place = place{i, k}
+			}
+			if at, known := worst[c]; !known || e.Took > at.event(j).Took {
+				worst[c] = place{i, k}
+			}
+		}
+	}
+	all := waitsOfCounted(j)
+	for _, at := range worst {
+		all = append(all, at)
+	}
+	slices.SortFunc(all, func(a, b place) int {
+		return cmp.Or(cmp.Compare(b.event(j).Took, a.event(j).Took), a.process-b.process, a.index-b.index)
+	})
+	var list []report.Slow
+	for _, at := range all[:min(len(all), maxSlow)] {
+		p := &j.Processes[at.process]
+		e := at.event(j)
+		if e.Kind == record.Wait {
+			list = append(list, report.Slow{Rank: p.Rank, Call: p.Name(e.Label), Comm: p.Name(e.Comm),
+				At: seconds(j.Time(p, e.Start)), Took: e.Took.Seconds(), Waited: e.Took.Seconds(), For: waitedFor(p, e)})
+			continue
+		}
+		list = append(list, report.Slow{Rank: p.Rank, Call: e.Sort(), Comm: p.Name(e.Comm), Algorithm: p.Name(e.Label),
+			Number: e.Number, Bytes: e.Bytes, At: seconds(j.Time(p, e.Start)), Took: e.Took.Seconds(),
+			Waited: e.Waited.Seconds(), Predicted: e.Predicted.Seconds(), For: waitedFor(p, e),
+			Failed: e.Flags&record.Failed != 0})
+	}
+	return list
+}
+
+// waitsOfCounted returns the waits in calls that were only counted. Of those that overlap, of a sort on a communicator,
+// it has the longest one: they are of the same call.
+func waitsOfCounted(j *recording.Job) (list []place) {
+	var all []place
+	for i := range j.Processes {
+		p := &j.Processes[i]
+		for k := range p.Events {
+			e := &p.Events[k]
+			if e.Kind == record.Wait && e.Peer >= 0 && e.Flags&record.Open == 0 &&
+				slices.Contains(status.RowNames[:], p.Name(e.Label)) && !recorded(p, k) {
+				all = append(all, place{i, k})
+			}
+		}
+	}
+	of := func(at place) *recording.Process { return &j.Processes[at.process] }
+	start := func(at place) int64 { return j.Time(of(at), at.event(j).Start) }
+	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(start(a), start(b)) })
+	type sort struct{ comm, label string }
+	last, end := make(map[sort]int), make(map[sort]int64) // of a sort: the latest one in list, and its end
+	for _, at := range all {
+		e := at.event(j)
+		k := sort{of(at).Name(e.Comm), of(at).Name(e.Label)}
+		i, known := last[k]
+		switch to := start(at) + int64(e.Took); {
+		case !known || start(at) > end[k]:
+			last[k], end[k] = len(list), to
+			list = append(list, at)
+		default:
+			end[k] = max(end[k], to)
+			if e.Took > list[i].event(j).Took {
+				list[i] = at
+			}
+		}
+	}
+	return list
+}
+
+// recorded reports whether the call that a wait is a part of was recorded: calls on a communicator follow each other,
+// and the event of a call comes at its end.
+func recorded(p *recording.Process, wait int) bool {
+	w := &p.Events[wait]
+	for i := wait + 1; i < len(p.Events); i++ {
+		if e := &p.Events[i]; e.Kind == record.Call && e.Comm == w.Comm {
+			return e.Start <= w.Start
+		}
+	}
+	return false
+}
+
+// waitedFor lists the ranks that a process has waited for during a call.
+func waitedFor(p *recording.Process, call *record.Event) string {
+	var ranks []int
+	for i := range p.Events {
+		e := &p.Events[i]
+		if e.Kind == record.Wait && e.Comm == call.Comm && e.Peer >= 0 && e.Start >= call.Start &&
+			e.Start <= call.Start+int64(call.Took) && !slices.Contains(ranks, e.Peer) {
+			ranks = append(ranks, e.Peer)
+		}
+	}
+	slices.Sort(ranks)
+	return topo.RankList(ranks)
+}
+
+// maxMatrix is the number of rows, and of columns, of the matrix.
+const maxMatrix = 40
+
+// waits returns who has waited for whom, and the ranks that were waited for.
+func waits(j *recording.Job) (*report.Matrix, []report.Late) {
+	cells := make(map[[2]int]float64) // by the rank that waits, and the other
+	rows, columns, total := make(map[int]float64), make(map[int]float64), 0.0
+	for i := range j.Processes {
+		p := &j.Processes[i]
+		for _, w := range waitsOf(j, p) {
+			for _, peer := range w.peers {
+				part := w.took / float64(len(w.peers))
+				cells[[2]int{p.Rank, peer}] += part
+				rows[p.Rank] += part
+				columns[peer] += part
+				total += part
+			}
+		}
+	}
+	if total == 0 {
+		return nil, nil
+	}
+	m := &report.Matrix{Rows: longest(rows), Columns: longest(columns)}
+	m.LeftOut = max(len(rows)-len(m.Rows), len(columns)-len(m.Columns))
+	var late []report.Late
+	for _, c := range m.Columns {
+		waiting := 0
+		for r := range rows {
+			if cells[[2]int{r, c}] > 0 {
+				waiting++
+			}
+		}
+		late = append(late, report.Late{Rank: c, Host: hostOf(j, c), Waited: columns[c], Ranks: waiting,
+			Share: columns[c] / total})
+	}
+	slices.SortStableFunc(late, func(a, b report.Late) int { return cmp.Compare(b.Waited, a.Waited) })
+	for _, r := range m.Rows {
+		row := make([]float64, len(m.Columns))
+		for i, c := range m.Columns {
+			row[i] = cells[[2]int{r, c}]
+		}
+		m.Cells = append(m.Cells, row)
+	}
+	return m, late
+}
+
+// wait is a wait for other ranks.
+type wait struct {
+	took  float64
+	peers []int
+}
+
+// waitsOf returns the waits of a process for known ranks. Those for several ranks are an event for each.
+func waitsOf(j *recording.Job, p *recording.Process) (list []wait) {
+	type key struct {
+		start int64
+		comm  record.Name
+	}
+	index := make(map[key]int)
+	for i := range p.Events {
+		e := &p.Events[i]
+		if e.Kind != record.Wait || e.Peer < 0 {
+			continue
+		}
+		took := e.Took.Seconds()
+		if e.Flags&record.Open != 0 {
+			if !p.Open(i) {
+				continue
+			}
+			took = max(0, p.Ended.Seconds()-seconds(j.Time(p, e.Start)))
+		}
+		k := key{e.Start, e.Comm}
+		at, known := index[k]
+		if !known {
+			at = len(list)
+			index[k], list = at, append(list, wait{})
+		}
+		list[at].took = max(list[at].took, took)
+		if !slices.Contains(list[at].peers, e.Peer) {
+			list[at].peers = append(list[at].peers, e.Peer)
+		}
+	}
+	return list
+}
+
+// longest returns the ranks with the longest waits, at most maxMatrix, in order.
+func longest(sums map[int]float64) []int {
+	var all []int
+	for r := range sums {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b int) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), a-b) })
+	all = all[:min(len(all), maxMatrix)]
+	slices.Sort(all)
+	return all
+}
+
+// hostOf returns the host of the latest process of a rank.
+func hostOf(j *recording.Job, rank int) (host string) {
+	for i := range j.Processes {
+		if p := &j.Processes[i]; p.Rank == rank {
+			host = j.Hosts[p.Host].Name
+		}
+	}
+	return host
+}
+
+// about describes a length.
+func about(bytes int64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return " of " + numbers.Bytes(bytes)
+}
+
+// planOf describes a plan of a call.
+func planOf(call string, bytes int64, algorithm string) string {
+	return fmt.Sprintf("%s%s: %s", call, about(bytes), algorithm)
+}

@@ -1,0 +1,253 @@
+// Package summary turns the recording of a job into the page of --report: sums over ranks, the matrix of waits, the
+// slowest calls, the faults, and pictures of the graph and of the plans. Package report shows it. The command treerun
+// imports it.
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/recording"
+	"github.com/treerun/treerun/cmd/treerun/internal/report"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/record"
+	"github.com/treerun/treerun/topo"
+)
+
+// sampled is the length from which on all calls are recorded.
+const sampled = 32 << 10
+
+// Page returns the page of a job that a treerun of this version has run.
+func Page(j *recording.Job, version string) *report.Page {
+	p := &report.Page{
+		Program: j.Program, Command: strings.Join(append([]string{j.Program}, tail(j.Args)...), " "), Job: j.ID,
+		Version: version, Began: j.Start.Format("2006-01-02 15:04:05 MST"), Took: j.Took.Seconds(), Code: j.Code,
+		Failed: j.Code != 0, Cause: j.Cause,
+	}
+	life := 0.0 // of all processes together
+	for i := range j.Processes {
+		r := rankOf(j, &j.Processes[i])
+		p.Ranks = append(p.Ranks, r)
+		p.Totals.Calls += r.Calls
+		p.Totals.Bytes += r.Bytes
+		p.Totals.InCalls += r.Moving + r.Wait
+		p.Totals.Waited += r.Wait
+		life += r.To - r.From
+	}
+	if life > 0 {
+		p.Totals.InCalls /= life
+		p.Totals.Waited /= life
+	}
+	p.Hosts = hosts(j)
+	p.Faults = faults(j)
+	p.Outcome = outcome(p)
+	p.Calls, p.Charts = calls(j)
+	p.Matrix, p.Late = waits(j)
+	p.Slow = slowest(j)
+	p.Phases = phases(j)
+	p.Pictures, p.Graph = pictures(j, p.Calls)
+	p.Notes = notes(j)
+	return p
+}
+
+// tail returns the arguments of a program, without its name.
+func tail(args []string) []string { return args[min(1, len(args)):] }
+
+// seconds returns nanoseconds as seconds.
+func seconds[T ~int64](ns T) float64 { return time.Duration(ns).Seconds() }
+
+// rankOf returns the line of a process.
+func rankOf(j *recording.Job, p *recording.Process) report.Rank {
+	r := report.Rank{Rank: p.Rank, Attempt: p.Attempt, PID: p.PID, Host: j.Hosts[p.Host].Name, Outcome: p.Outcome,
+		Failed: p.Failed, To: p.Ended.Seconds()}
+	if len(p.Names) == 0 { // no head was read
+		r.Why = p.Why
+	}
+	for i := range p.Events {
+		e := &p.Events[i]
+		switch e.Kind {
+		case record.Join, record.Make, record.Renew:
+			r.Setup += e.Took.Seconds()
+		}
+		if p.Attempt > 0 && (r.From == 0 || seconds(j.Time(p, e.Start)) < r.From) {
+			r.From = seconds(j.Time(p, e.Start))
+		}
+	}
+	for _, t := range p.Totals {
+		r.Calls += t.Calls
+		r.Bytes += t.Bytes
+		r.Wait += seconds(t.Waited)
+		r.Moving += seconds(max(0, t.Busy-t.Waited))
+	}
+	if all, life := r.Setup+r.Moving+r.Wait, r.To-r.From; all > life && all > 0 { // several goroutines make calls
+		r.Setup, r.Moving, r.Wait = r.Setup*life/all, r.Moving*life/all, r.Wait*life/all
+	}
+	return r
+}
+
+// hosts returns the hosts with their ranks.
+func hosts(j *recording.Job) (list []report.Host) {
+	for i := range j.Hosts {
+		h := &j.Hosts[i]
+		var ranks []int
+		for k := range j.Processes {
+			if p := &j.Processes[k]; p.Host == i && !slices.Contains(ranks, p.Rank) {
+				ranks = append(ranks, p.Rank)
+			}
+		}
+		clock := "the clock of the launcher"
+		if len(h.Clocks) > 0 {
+			clock = fmt.Sprintf("its clock is known within %v", h.Error())
+		}
+		list = append(list, report.Host{Name: h.Name, Ranks: topo.RankList(ranks), Clock: clock})
+	}
+	return list
+}
+
+// outcome describes the end of the job.
+func outcome(p *report.Page) string {
+	switch lost := len(p.Faults); {
+	case p.Code == 0 && lost == 0:
+		return "ended well"
+	case p.Code == 0 && lost == 1:
+		return "ended well, after the loss of a process"
+	case p.Code == 0:
+		return fmt.Sprintf("ended well, after the loss of %d processes", lost)
+	case lost > 0:
+		return fmt.Sprintf("rank %d %s; exit code %d", p.Faults[0].Rank, p.Faults[0].What, p.Code)
+	}
+	return fmt.Sprintf("exit code %d", p.Code)
+}
+
+// faults returns the processes that have failed, and what became of the job.
+func faults(j *recording.Job) (list []report.Fault) {
+	for i := range j.Processes {
+		p := &j.Processes[i]
+		if !p.Failed {
+			continue
+		}
+		list = append(list, report.Fault{At: p.Ended.Seconds(), Rank: p.Rank, Host: j.Hosts[p.Host].Name,
+			What: p.Outcome, Became: became(j, p)})
+	}
+	slices.SortStableFunc(list, func(a, b report.Fault) int { return cmp.Compare(a.At, b.At) })
+	return list
+}
+
+// became describes what the job did after the failure of a process.
+func became(j *recording.Job, p *recording.Process) string {
+	next := slices.IndexFunc(j.Processes, func(o recording.Process) bool {
+		return o.Rank == p.Rank && o.Attempt > p.Attempt
+	})
+	if next >= 0 {
+		o := &j.Processes[next]
+		text := fmt.Sprintf("Its process %d took its place on %s", o.Attempt+1, j.Hosts[o.Host].Name)
+		if len(o.Events) > 0 {
+			if after := j.Time(o, o.Events[0].Start) - int64(p.Ended); after > 0 {
+				text += fmt.Sprintf(", and called rank.Init %v later", time.Duration(after).Round(time.Millisecond))
+			}
+		}
+		return text + "."
+	}
+	var renewed []int
+	for i := range j.Processes {
+		o := &j.Processes[i]
+		again := func(e record.Event) bool {
+			return e.Kind == record.Renew && j.Time(o, e.Start)+int64(e.Took) > int64(p.Ended)
+		}
+		if o != p && slices.ContainsFunc(o.Events, again) && !slices.Contains(renewed, o.Rank) {
+			renewed = append(renewed, o.Rank)
+		}
+	}
+	if len(renewed) > 0 {
+		return fmt.Sprintf("%s went on without it (%s).", numbers.Count(len(renewed), "rank"), topo.RankList(renewed))
+	}
+	return fmt.Sprintf("The job ended %v later, with exit code %d.", (j.Took - p.Ended).Round(time.Millisecond), j.Code)
+}
+
+// phases returns the phases of the program, and treerun's own, by their total time.
+func phases(j *recording.Job) []report.Phase {
+	type sort struct {
+		own  bool
+		name string
+	}
+	type sum struct {
+		report.Phase
+		total float64
+		ranks map[int]bool
+	}
+	all := make(map[sort]*sum)
+	for i := range j.Processes {
+		p := &j.Processes[i]
+		for k := range p.Events {
+			e := &p.Events[k]
+			key := sort{e.Kind == record.Span, e.Kind.String()}
+			switch e.Kind {
+			case record.Call, record.Wait:
+				continue
+			case record.Span:
+				key.name = p.Name(e.Label)
+			}
+			s := all[key]
+			if s == nil {
+				s = &sum{Phase: report.Phase{Name: key.name, Own: key.own}, ranks: make(map[int]bool)}
+				all[key] = s
+			}
+			s.Count++
+			s.ranks[p.Rank] = true
+			s.total += e.Took.Seconds()
+			if e.Took.Seconds() > s.Most {
+				s.Most, s.MostRank = e.Took.Seconds(), p.Rank
+			}
+		}
+	}
+	var list []*sum
+	for _, s := range all {
+		s.Mean, s.Ranks = s.total/float64(s.Count), len(s.ranks)
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *sum) int {
+		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.Name, b.Name))
+	})
+	var shown []report.Phase
+	for _, s := range list[:min(len(list), maxPhases)] {
+		shown = append(shown, s.Phase)
+	}
+	return shown
+}
+
+const maxPhases = 40
+
+// notes describes what the page has not, and how exact it is.
+func notes(j *recording.Job) []string {
+	list := []string{"Times of calls below 32 KiB are those of samples, multiplied (~). Numbers of calls and bytes are " +
+		"exact, but the latest small calls of a rank that was killed are missing.",
+		"A wait for several ranks counts for each of them in equal parts."}
+	lost, why := uint64(0), make(map[string][]int)
+	for i := range j.Processes {
+		p := &j.Processes[i]
+		lost += p.Lost()
+		if p.Why != "" {
+			why[p.Why] = append(why[p.Why], p.Rank)
+		}
+	}
+	if lost > 0 {
+		list = append(list, fmt.Sprintf("%s had no place in the recording: slowest calls, waits and phases are those of "+
+			"the latest events. The table of calls has all.", numbers.Count(int(min(lost, 1<<40)), "early event")))
+	}
+	var reasons []string
+	for text, ranks := range why {
+		reasons = append(reasons, fmt.Sprintf("Of %s %s the recording is missing or has only a part: %s.",
+			numbers.Plural(len(ranks), "rank"), topo.RankList(ranks), text))
+	}
+	slices.Sort(reasons)
+	list = append(list, reasons...)
+	for i := range j.Hosts {
+		if h := &j.Hosts[i]; len(h.Clocks) > 0 {
+			list = append(list, fmt.Sprintf("Times of host %s are exact to %v.", h.Name, h.Error()))
+		}
+	}
+	return list
+}
