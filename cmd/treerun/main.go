@@ -50,6 +50,7 @@ var commands = map[string]func(args []string) (int, error){
 	host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
 	launch.RankName(bench.Subcommand): bench.Rank,
 	launch.RankName(measureCommand):   measureRank,
+	launch.RankName(partCommand):      runPart,
 	launch.RankName(check.Subcommand): func(args []string) (int, error) { return 0, check.Serve(thisHost(), args) },
 }
 
@@ -173,6 +174,9 @@ func (o *options) run(begin time.Time) (int, error) {
 	if err := host.CheckAddressSpace(); err != nil {
 		return 0, err
 	}
+	if len(o.parts) > 0 {
+		return o.runParts(begin)
+	}
 	prog, err := findProgram(o.job.Program)
 	if code, done, err := runNodes(o, prog, err, begin); done {
 		return code, err
@@ -185,7 +189,7 @@ func (o *options) run(begin time.Time) (int, error) {
 		return 0, err
 	}
 	if o.dryRun {
-		return 0, printDryRun(os.Stdout, j, prog, o.place.Source())
+		return 0, printDryRun(os.Stdout, j, prog, o.place.Source(), nil)
 	}
 	if cores := job.UsableCores(); j.Hosts == nil && j.Size > cores {
 		j.Screen.Err.Printf("treerun: %d ranks share %s", j.Size, numbers.Count(cores, "core"))

@@ -30,6 +30,7 @@ type options struct {
 	planning      planner.JobFlags
 	exports       []string
 	envFile       string
+	parts         []part // where the job has several programs
 	pprofDir      string
 	traceFile     string
 	metrics       string
@@ -133,13 +134,7 @@ func parse(args []string) (*options, error) {
 	}
 	args = o.flags.Args()
 	o.job.Program, o.job.Args = args[0], args
-	if i := slices.Index(args, ":"); i > 0 && i+1 < len(args) && slices.Contains(secondProgramFlags, args[i+1]) &&
-		o.flags.ArgsLenAtDash() < 0 { // all arguments after "--" are the program's
-		return nil, cmdline.Usagef("a job has one program, not %s (hint: start a program that looks at its rank, as "+
-			"in sh -c 'if [ $RANK = 0 ]; then exec a; else exec b; fi'; if the colon is an argument, -- before PROGRAM)",
-			strings.Join(args, " "))
-	}
-	return o, nil
+	return o, o.splitParts(args)
 }
 
 // checkPolicy returns an error for a flag that does not apply to the policy of --on-failure.
@@ -157,11 +152,6 @@ func (o *options) checkPolicy() error {
 	}
 	return nil
 }
-
-// secondProgramFlags are the flags with which MPI's launchers set the hosts and the number of ranks of a second
-// program, after a colon.
-var secondProgramFlags = []string{"-n", "-np", "--np", "-c", "-H", "-host", "--host", "-x", "-env", "-genv",
-	"-wdir", "--wdir"}
 
 // othersFlags are flags of Open MPI, MPICH, torchrun, Horovod and Slurm, with their replacements in treerun.
 //

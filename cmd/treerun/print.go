@@ -37,7 +37,7 @@ func printVersion() error {
 }
 
 // printDryRun prints the job without running it. from is the source of hosts that the command line does not name.
-func printDryRun(w io.Writer, j *launch.Job, prog *program, from string) error {
+func printDryRun(w io.Writer, j *launch.Job, prog *program, from string, parts []part) error {
 	here, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find the name of this host: %w", err)
@@ -57,14 +57,16 @@ func printDryRun(w io.Writer, j *launch.Job, prog *program, from string) error {
 	if from != "" {
 		where += "; " + from
 	}
+	programs := fmt.Sprintf("program      %s\ncommand      %s\n", path, strings.Join(command, " "))
+	if len(parts) > 0 {
+		programs = describeParts(parts)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `host         %s
 ranks        %s
-program      %s
-command      %s
-folder       %s
+%sfolder       %s
 environment  treerun's own, and %s
-`, here, where, path, strings.Join(command, " "), j.Dir, strings.Join(host.RankVariables(), " "))
+`, here, where, programs, j.Dir, strings.Join(host.RankVariables(), " "))
 	for _, h := range j.Hosts {
 		what := "ranks " + topo.RankList(h.Ranks)
 		if len(h.Ranks) == 0 {

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
+)
+
+// part is one program of a job of several, as in "treerun -np 1 ./a : -np 7 ./b -v". Its ranks follow those of the part
+// before. They start as treerun itself, which then runs their program in their place: launchers and agents know one
+// program for all ranks.
+type part struct {
+	Size int
+	Path string
+	Args []string // from argv[0] on
+	Dir  string   // "": that of the job
+	Env  []string // NAME=VALUE, beside that of the job
+
+	envFile string
+	exports []string
+	prog    *program
+}
+
+// partCommand is the subcommand of a rank that runs the program of its part.
+const partCommand = "part"
+
+// splitParts takes the parts after the first from the arguments of a job. The colon that begins one is followed by a
+// flag of a part: others are arguments of a program.
+func (o *options) splitParts(args []string) error {
+	begins := func(i int) bool {
+		return i > 0 && i+1 < len(args) && args[i] == ":" && slices.Contains(partFlags, args[i+1])
+	}
+	var all [][]string
+	rest := 0
+	for i := range args {
+		if begins(i) {
+			all = append(all, args[rest:i])
+			rest = i + 1
+		}
+	}
+	if len(all) == 0 || o.flags.ArgsLenAtDash() >= 0 { // all arguments after "--" are the program's
+		return nil
+	}
+	all = append(all, args[rest:])
+	if o.job.Size == 0 {
+		return cmdline.Usagef("-np is missing before %s: in a job of several programs each has its number of ranks",
+			all[0][0])
+	}
+	o.parts = []part{{Size: o.job.Size, Args: all[0]}}
+	for _, args := range all[1:] {
+		p, err := parsePart(args)
+		if err != nil {
+			return err
+		}
+		o.parts = append(o.parts, p)
+		o.job.Size += p.Size
+	}
+	var names []string
+	for _, p := range o.parts {
+		names = append(names, p.Args[0])
+	}
+	o.job.Program = strings.Join(names, " : ")
+	if o.anyChanged("nnodes", "node-rank", "push") {
+		return cmdline.Usagef("a job of several programs (%s) cannot be combined with --nnodes and --push", o.job.Program)
+	}
+	return nil
+}
+
+// partFlags are the flags that may follow the colon before a program, here or in other launchers.
+var partFlags = []string{"-n", "-np", "--np", "-x", "--export", "--env-file", "-wdir", "--wdir", "-c", "-H", "-host",
+	"--host", "-env", "-genv"}
+
+// parsePart parses a part after the first.
+func parsePart(args []string) (p part, err error) {
+	help := false
+	f := cmdline.NewFlags("treerun", &help)
+	f.SetInterspersed(false)
+	f.VarP(cmdline.Ranks(&p.Size), "np", "n", "number of ranks")
+	f.StringArrayVarP(&p.exports, "export", "x", nil, "environment")
+	f.StringVar(&p.envFile, "env-file", "", "file of environment variables")
+	f.StringVar(&p.Dir, "wdir", "", "working folder")
+	switch err := cmdline.Parse(f, args, ""); {
+	case err != nil:
+		return p, cmdline.Usagef("after a colon: %w (hint: flags of a part are -np, -x, --env-file and --wdir; others are "+
+			"before the first program, and -- before that makes the colon an argument)", err)
+	case p.Size == 0 || f.NArg() == 0 || f.Arg(0) == "":
+		return p, cmdline.Usagef("after a colon: want -np N PROGRAM [ARGS...], not %s", strings.Join(args, " "))
+	}
+	p.Args = f.Args()
+	return p, nil
+}
+
+// complete finds the program of p, and reads its environment.
+func (p *part) complete() (err error) {
+	if p.prog, err = findProgram(p.Args[0]); err != nil {
+		return err
+	}
+	if p.Dir != "" {
+		if p.Dir, err = workingDir(p.Dir); err != nil {
+			return err
+		}
+	}
+	exports := p.exports
+	if p.envFile != "" {
+		fromFile, err := readEnvFile(p.envFile)
+		if err != nil {
+			return err
+		}
+		exports = slices.Concat(fromFile, exports)
+	}
+	_, p.Env, _, err = environment(nil, exports)
+	for _, x := range exports {
+		if !strings.Contains(x, "=") {
+			p.Env = append(p.Env, matchingVariables(os.Environ(), x)...)
+		}
+	}
+	return err
+}
+
+// runParts runs a job of several programs, or prints it.
+func (o *options) runParts(begin time.Time) (code int, err error) {
+	defer func() {
+		for _, p := range o.parts {
+			if p.prog != nil {
+				err = errors.Join(err, p.prog.remove())
+			}
+		}
+	}()
+	for i := range o.parts {
+		if err := o.parts[i].complete(); err != nil {
+			return 0, err
+		}
+	}
+	self := &program{Name: o.job.Program, Path: "/proc/self/exe"}
+	j, err := newJob(o, self, begin)
+	if err != nil {
+		return 0, err
+	}
+	if o.dryRun {
+		return 0, printDryRun(os.Stdout, j, self, o.place.Source(), o.parts)
+	}
+	runtime.LockOSThread() // as buildAndRun does
+	defer runtime.UnlockOSThread()
+	j.Signals = launch.Signals()
+	for i := range o.parts {
+		p := &o.parts[i]
+		if p.prog.Folder != "" && len(j.Hosts) > 0 {
+			return 0, cmdline.Usagef("%s is a folder: in a job of several programs on several hosts, give executables (hint: "+
+				"go build)", p.prog.Name)
+		}
+		if err := p.prog.build(j.Signals, j.Screen.Err); err != nil {
+			return 0, err
+		}
+		p.Path = p.prog.Path
+	}
+	spec, err := json.Marshal(o.parts)
+	if err != nil {
+		return 0, fmt.Errorf("encode the programs: %w", err)
+	}
+	j.Args = []string{"treerun", launch.RankName(partCommand), string(spec)}
+	j.Started = func() error { return nil }
+	return launch.Run(j)
+}
+
+// describeParts describes the programs of a job for --dry-run.
+func describeParts(parts []part) string {
+	var b strings.Builder
+	first := 0
+	for _, p := range parts {
+		var command []string
+		for _, a := range p.Args {
+			command = append(command, quote(a))
+		}
+		path := p.prog.Path
+		if p.prog.Folder != "" {
+			path = p.prog.Folder + " (Go source, built first)"
+		}
+		var ranks []int
+		for _, r := range numbers.Below(p.Size) {
+			ranks = append(ranks, first+r)
+		}
+		fmt.Fprintf(&b, "program      %s of %s %s: %s\n", path, numbers.Plural(p.Size, "rank"), topo.RankList(ranks),
+			strings.Join(command, " "))
+		first += p.Size
+	}
+	return b.String()
+}
+
+// runPart is the process of a rank: it runs the program of its part in its own place.
+func runPart(args []string) (int, error) {
+	var parts []part
+	rank, err := strconv.Atoi(os.Getenv("RANK"))
+	if err == nil && len(args) != 1 {
+		err = fmt.Errorf("%d arguments", len(args))
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(args[0]), &parts)
+	}
+	if err != nil || len(parts) == 0 {
+		return 0, fmt.Errorf("a part of a job is started by treerun, not by users: %v", err)
+	}
+	i, end := 0, parts[0].Size
+	for i+1 < len(parts) && rank >= end { // ranks that were added belong to the last part
+		i++
+		end += parts[i].Size
+	}
+	p := &parts[i]
+	env := os.Environ()
+	for _, e := range p.Env {
+		env = host.Setenv(env, e)
+	}
+	if p.Dir != "" {
+		if err := os.Chdir(p.Dir); err != nil {
+			return 0, fmt.Errorf("rank %d: --wdir: %w", rank, err)
+		}
+		env = host.Setenv(env, "PWD="+p.Dir)
+	}
+	err = syscall.Exec(p.Path, p.Args, env)
+	code := cmdline.ExitNotExecutable
+	if errors.Is(err, syscall.ENOENT) {
+		code = cmdline.ExitNotFound
+	}
+	return 0, cmdline.Errorf(code, "rank %d: run %s: %w", rank, p.Path, err)
+}
