@@ -160,3 +160,35 @@ func TestProgramsHaveNoMetrics(t *testing.T) {
 		t.Errorf("%d packages", len(deps))
 	}
 }
+
+// With one treerun per host, that of node 0 has the metrics of all ranks and the file of --trace. Each of the others
+// has the metrics of its own ranks.
+func TestMetricsOfNodes(t *testing.T) {
+	n, file, over := newNodes(t, 2), filepath.Join(t.TempDir(), "a.json"), filepath.Join(t.TempDir(), "over")
+	looper := installLooper(t, t.TempDir())
+	var all []*launched
+	var addresses []string
+	for i := range 2 {
+		addresses = append(addresses, testutil.FreeAddress(t))
+		all = append(all, n.start(i, "--ppn", "1", "--metrics", addresses[i], "--trace", file, looper, "-kind", "AllReduce",
+			"-bytes", "100000", "-until", over))
+	}
+	all[0].expect(2, "ready ")
+	called := func(text, rank string) bool { return metric(text, `calls_total\{.*rank="`+rank+`"\}`) > 10 }
+	awaitMetrics(t, addresses[0], "totals of both", func(text string) bool {
+		return called(text, "0") && called(text, "1")
+	})
+	awaitMetrics(t, addresses[1], "totals of node 1", func(text string) bool {
+		return called(text, "1") && !called(text, "0") && metric(text, `ranks\{.*\}`) == 2
+	})
+	if err := os.WriteFile(over, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all {
+		l.checkEnd(0)
+	}
+	_, _, slicesOf, job := readTimeline(t, file)
+	if len(slicesOf["rank 0"]) < 3 || len(slicesOf["rank 1"]) < 3 {
+		t.Errorf("rank 0: %v, rank 1: %v, %v", slicesOf["rank 0"], slicesOf["rank 1"], job)
+	}
+}

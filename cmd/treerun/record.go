@@ -45,16 +45,12 @@ func (o *options) record(j *launch.Job) error {
 		}
 		outputs = append(outputs, write)
 	}
-	if o.flags.Changed("metrics") {
-		l, notice, err := metrics.Listen(o.metrics)
-		if err != nil {
-			return fmt.Errorf("--metrics: %w", err)
-		}
-		if notice != "" {
-			j.Screen.Err.Printf("treerun: %s", notice)
-		}
+	var err error
+	if j.Watch, err = o.watcher(j.Screen.Err.Printf); err != nil {
+		return err
+	}
+	if j.Watch != nil {
 		j.Events = minEvents // the totals are enough
-		j.Watch = func(live func() (*recording.Live, error)) { go metrics.Serve(l, live) }
 	}
 	if len(outputs) == 0 {
 		return nil
@@ -92,4 +88,19 @@ func (o *options) report(j *launch.Job) (func(*recording.Job) error, error) {
 		j.Trace("wrote %s", file)
 		return nil
 	}, nil
+}
+
+// watcher returns the function that serves metrics of a job, nil where none are wanted.
+func (o *options) watcher(printf func(format string, args ...any)) (func(func() (*recording.Live, error)), error) {
+	if !o.flags.Changed("metrics") {
+		return nil, nil
+	}
+	l, notice, err := metrics.Listen(o.metrics)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics: %w", err)
+	}
+	if notice != "" {
+		printf("treerun: %s", notice)
+	}
+	return func(live func() (*recording.Live, error)) { go metrics.Serve(l, live) }, nil
 }

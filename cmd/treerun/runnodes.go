@@ -200,6 +200,10 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 	if broken == nil {
 		broken = err
 	}
+	watch, err := o.watcher(screen.Err.Printf)
+	if broken == nil {
+		broken = err
+	}
 	if broken != nil {
 		c.Broken = broken.Error()
 	}
@@ -218,7 +222,7 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 		return 0, err // exit code 125, unless a signal has set another one
 	}
 	c.Trace("node %d of %d: all are connected", c.Node, c.Nodes)
-	n := &agent.Node{Program: o.job.Program, Path: prog.Path, Dir: dir, Signals: stops}
+	n := &agent.Node{Program: o.job.Program, Path: prog.Path, Dir: dir, Signals: stops, Watch: watch}
 	return n.Run(conn)
 }
 

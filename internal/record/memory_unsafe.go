@@ -72,10 +72,17 @@ func (c *Cell) Count(calls, bytes, bus int64) {
 // Spend adds the time of calls: took is that of one call or of a part of it, which stands for weight calls; predicted
 // and bound are of the same call, 0 where they are not known.
 func (c *Cell) Spend(weight int64, took, waited, predicted, bound time.Duration) {
-	atomic.AddInt64(&c.busy, weight*int64(took))
-	atomic.AddInt64(&c.waited, int64(waited))
-	atomic.AddInt64(&c.predicted, weight*int64(predicted))
-	atomic.AddInt64(&c.bound, weight*int64(bound))
+	add(&c.busy, weight*int64(took))
+	add(&c.waited, int64(waited))
+	add(&c.predicted, weight*int64(predicted))
+	add(&c.bound, weight*int64(bound))
+}
+
+// add adds n, which is often 0, to a number.
+func add(number *int64, n int64) {
+	if n != 0 {
+		atomic.AddInt64(number, n)
+	}
 }
 
 // Best notes that a whole call took so long.

@@ -24,7 +24,6 @@ type recorder struct {
 	cell         *record.Cell
 	row, size    int
 	calls, bytes int64
-	bus          int64
 
 	now struct { // the call that has claimed the communicator
 		row, bytes int
@@ -33,6 +32,13 @@ type recorder struct {
 		seq        uint64
 		of         priced
 		plan       *planner.ChosenPlan // nil: it has none
+	}
+	last struct { // the latest call with a plan: most calls are like the one before
+		of        priced
+		plan      *planner.ChosenPlan
+		label     record.Name
+		predicted time.Duration
+		bound     time.Duration
 	}
 	labels    map[*planner.ChosenPlan]record.Name
 	predicted map[priced]time.Duration
@@ -75,6 +81,7 @@ func (r *recorder) setPlanner() {
 func (r *recorder) forget() {
 	if r != nil {
 		r.predicted, r.scale = make(map[priced]time.Duration), make(map[priced]priced)
+		r.last.plan = nil
 	}
 }
 
@@ -102,14 +109,13 @@ func (r *recorder) count(row, bytes int) {
 	}
 	r.calls++
 	r.bytes += int64(bytes)
-	r.bus += record.Bus(row, bytes, r.c.Size)
 }
 
 // flush gives the cell its share.
 func (r *recorder) flush() {
 	if r != nil && r.calls > 0 {
-		r.cell.Count(r.calls, r.bytes, r.bus)
-		r.calls, r.bytes, r.bus = 0, 0, 0
+		r.cell.Count(r.calls, r.bytes, record.Bus(r.row, int(r.bytes), r.c.Size))
+		r.calls, r.bytes = 0, 0
 	}
 }
 
@@ -125,11 +131,14 @@ func (r *recorder) end(began, took, waited time.Duration, weight int64) {
 	n := &r.now
 	if r.to != nil {
 		r.flush()
-		e := record.Event{Kind: record.Call, Row: uint8(n.row), Comm: r.comm, Label: r.label(n.plan), Peer: -1,
+		e := record.Event{Kind: record.Call, Row: uint8(n.row), Comm: r.comm, Peer: -1,
 			Start: r.epoch + int64(began), Took: took, Bytes: int64(n.bytes), Number: n.seq, Waited: waited}
 		var bound time.Duration
-		if n.counted && n.plan != nil {
-			e.Predicted, bound = r.predict(), r.bound()
+		if l := &r.last; n.counted && n.plan != nil {
+			if l.plan != n.plan || l.of != n.of {
+				l.of, l.plan, l.label, l.predicted, l.bound = n.of, n.plan, r.label(n.plan), r.predict(), r.bound()
+			}
+			e.Label, e.Predicted, bound = l.label, l.predicted, l.bound
 		}
 		if weight > 1 {
 			e.Flags |= record.Sampled
@@ -171,9 +180,6 @@ func (r *recorder) report(took, waited time.Duration) {
 
 // label returns the number of the name of a plan.
 func (r *recorder) label(p *planner.ChosenPlan) record.Name {
-	if p == nil {
-		return 0
-	}
 	n, known := r.labels[p]
 	if !known {
 		n = r.to.Name(p.Name())

@@ -25,6 +25,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
@@ -108,6 +109,7 @@ type agent struct {
 	exited  chan struct{}               // receives when all ranks have ended
 	done    chan struct{}               // closed when the agent ends
 	started bool                        // a job has arrived
+	totals  *totals                     // nil: this process requests none
 	node    *Node                       // nil unless a user has started this process
 	result  atomic.Pointer[wire.Result] // the result of the job, once it is over
 }
@@ -131,6 +133,9 @@ func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) 
 
 // report sends the launcher a report about this host.
 func (a *agent) report(b wire.Body) {
+	if a.totals.takes(b) {
+		return
+	}
 	a.up.Send(&wire.Frame{Host: a.join.Index, Body: b})
 	if _, ok := b.(*wire.RanksExited); ok {
 		select {
@@ -275,6 +280,9 @@ func (a *agent) start(j *wire.Run) error {
 		a.input = r
 		go a.copyStdin(w)
 	}
+	if !a.started {
+		a.watch(j)
+	}
 	a.started = true
 	a.host.Start(j, host.Program{Path: *path, Stdin: a.input, Pipe: a.input != nil && !j.Again})
 	return nil
@@ -287,6 +295,9 @@ type Node struct {
 	Path    string           // of the executable, absolute
 	Dir     string           // working directory of the ranks
 	Signals <-chan os.Signal // those that stop the job; they go to the launcher
+
+	// Watch, unless it is nil, is called when the job starts, with the state of this host's part of it.
+	Watch func(live func() (*recording.Live, error))
 }
 
 // Run runs the ranks of this node for the launcher, which is at the other end of raw,
@@ -310,7 +321,7 @@ func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	}
 	a := &agent{
 		join: join, node: n, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1),
-		exited: make(chan struct{}, 1), done: make(chan struct{}),
+		exited: make(chan struct{}, 1), done: make(chan struct{}), totals: newTotals(n),
 	}
 	a.host = host.New(host.Config{
 		Reaper: a.reaper, Index: join.Index, Dir: join.Dir, Env: host.Setenv(os.Environ(), "PWD="+join.Dir),
