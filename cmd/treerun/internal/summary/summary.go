@@ -224,7 +224,8 @@ const maxPhases = 40
 func notes(j *recording.Job) []string {
 	list := []string{"Times of calls below 32 KiB are those of samples, multiplied (~). Numbers of calls and bytes are " +
 		"exact, but the latest small calls of a rank that was killed are missing.",
-		"A wait for several ranks counts for each of them in equal parts."}
+		"A wait is followed to the ranks that did not wait themselves meanwhile. Where there are several, it counts for " +
+			"each in equal parts."}
 	lost, why := uint64(0), make(map[string][]int)
 	for i := range j.Processes {
 		p := &j.Processes[i]
