@@ -276,6 +276,9 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 		return nil, cmdline.Usagef("--show-ranks %s: the job has %s", topo.RankList(j.Show),
 			numbers.Count(j.Size, "rank"))
 	}
+	if j.StdinRank >= j.Size {
+		return nil, cmdline.Usagef("--stdin %d: the job has %s", j.StdinRank, numbers.Count(j.Size, "rank"))
+	}
 	if j.Lives.MinSize > j.Size {
 		return nil, cmdline.Usagef("--min-np %d is more than the %s of the job", j.Lives.MinSize,
 			numbers.Count(j.Size, "rank"))

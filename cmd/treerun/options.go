@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -72,6 +74,14 @@ func newOptions() *options {
 	f.Var(cmdline.RankSet(&j.Show), "show-ranks",
 		"show the output of these `RANKS` only, as 0,4-7; files of --output-dir, and errors, have that of all")
 	f.BoolVar(&j.OneOutput, "merge-stderr", false, "show the stderr of the ranks on stdout")
+	f.Var(cmdline.Setter("RANK", func(text string) (err error) {
+		if j.StdinRank = -1; text != "none" {
+			if j.StdinRank, err = strconv.Atoi(text); err != nil || j.StdinRank < 0 {
+				return errors.New("want the number of a rank, or none")
+			}
+		}
+		return nil
+	}), "stdin", "the rank that reads stdin, or none (default: 0); the others have an empty one")
 	f.StringVar(&j.OutputDir, "output-dir", "",
 		"also write the output of each rank, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr, and the cause of a "+
 			"failure with the latest calls of all ranks to FOLDER/cause.txt")

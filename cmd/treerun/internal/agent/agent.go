@@ -104,8 +104,8 @@ type agent struct {
 
 	host    *host.Host
 	program atomic.Pointer[string]      // its path; nil until it has been found
-	stdin   chan net.Conn               // stdin of rank 0, if it runs here
-	input   *os.File                    // the other end of it for rank 0, nil if there is none
+	stdin   chan net.Conn               // stdin of the rank that reads it, if it runs here
+	input   *os.File                    // the other end of it for that rank, nil if there is none
 	exited  chan struct{}               // receives when all ranks have ended
 	done    chan struct{}               // closed when the agent ends
 	started bool                        // a job has arrived
@@ -272,7 +272,7 @@ func (a *agent) start(j *wire.Run) error {
 	case <-a.exited: // of the run before
 	default:
 	}
-	if j.HasStdin && j.File.Hosts[0] == a.join.Index && !a.started {
+	if j.Stdin >= 0 && j.File.Hosts[j.Stdin] == a.join.Index && !a.started {
 		r, w, err := os.Pipe()
 		if err != nil {
 			return err
@@ -284,7 +284,7 @@ func (a *agent) start(j *wire.Run) error {
 		a.watch(j)
 	}
 	a.started = true
-	a.host.Start(j, host.Program{Path: *path, Stdin: a.input, Pipe: a.input != nil && !j.Again})
+	a.host.Start(j, host.Program{Path: *path, Reader: j.Stdin, Stdin: a.input, Pipe: a.input != nil && !j.Again})
 	return nil
 }
 

@@ -63,14 +63,14 @@ func (a *agent) receive(f *wire.Frame, push *wire.Push, s io.Reader) {
 	a.reportReady(path)
 }
 
-// copyStdin copies the launcher's stdin to rank 0. Input that rank 0 does not read is dropped.
-func (a *agent) copyStdin(rank0 *os.File) {
-	defer rank0.Close() // the reader has everything that was written
+// copyStdin copies the launcher's stdin to a rank. Input that the rank does not read is dropped.
+func (a *agent) copyStdin(rank *os.File) {
+	defer rank.Close() // the reader has everything that was written
 	select {
 	case s := <-a.stdin:
 		defer s.Close()
-		_, _ = io.Copy(rank0, s)
-		_ = rank0.Close()
+		_, _ = io.Copy(rank, s)
+		_ = rank.Close()
 		_, _ = io.Copy(io.Discard, s)
 	case <-a.done:
 	}

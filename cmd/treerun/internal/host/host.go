@@ -97,9 +97,10 @@ func New(cfg Config) *Host {
 
 // Program is the program of the ranks.
 type Program struct {
-	Path  string
-	Stdin *os.File // of rank 0, nil for /dev/null, which the others get
-	Pipe  bool     // Stdin is the Host's, which closes it once rank 0 has it, unless it may start anew
+	Path   string
+	Reader int      // the rank that gets Stdin
+	Stdin  *os.File // nil for /dev/null, which the others get
+	Pipe   bool     // Stdin is the Host's, which closes it once the rank has it, unless that may start anew
 }
 
 // Start starts the host's ranks of a job. The report is wire.Started, then, where not all could be started,

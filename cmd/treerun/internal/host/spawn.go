@@ -44,7 +44,7 @@ type spawner struct {
 	ranks []int      // of this host
 	file  job.File   // the common part of the job files of these ranks
 	env   []string   // the common part of the environments of these ranks
-	null  *os.File   // stdin of all ranks but rank 0
+	null  *os.File   // stdin of all ranks but one
 	share gpus.Share // of the machine's cores and GPUs
 	gpus  *gpus.Plan
 	cores [][]int // by local rank: the cores that it is bound to, nil for none
@@ -141,7 +141,7 @@ var streamNames = [wire.Streams]string{"stdout", "stderr"}
 
 func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	stdin := sp.null
-	if c.rank == 0 && sp.host.program.Stdin != nil {
+	if c.rank == sp.host.program.Reader && sp.host.program.Stdin != nil {
 		stdin = sp.host.program.Stdin
 	}
 	err = sp.withBinding(local, func() (err error) {

@@ -16,8 +16,9 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
-// rankStdin returns the stdin of rank 0. It is a file or a pipe itself. A terminal cannot be passed on, because the
-// process group of rank 0 is not in the foreground; so a goroutine copies from it, for the life of this process.
+// rankStdin returns the stdin of the rank that reads it. It is a file or a pipe itself. A terminal cannot be passed on,
+// because the process group of the rank is not in the foreground; so a goroutine copies from it, for the life of this
+// process.
 func rankStdin(stdin *os.File) (*os.File, error) {
 	if !term.IsTerminal(int(stdin.Fd())) {
 		return stdin, nil
@@ -27,14 +28,14 @@ func rankStdin(stdin *os.File) (*os.File, error) {
 		return nil, err
 	}
 	go func() {
-		_, _ = io.Copy(w, readable(stdin)) // ends with the terminal, ^D or rank 0
+		_, _ = io.Copy(w, readable(stdin)) // ends with the terminal, ^D or the rank
 		_ = w.Close()
 	}()
 	return r, nil
 }
 
 // readable returns stdin for this process, which a terminal must not stop: a read from the background fails with EIO,
-// and so ends the input of rank 0.
+// and so ends the input of the rank.
 func readable(stdin *os.File) *os.File {
 	if term.IsTerminal(int(stdin.Fd())) {
 		signal.Ignore(syscall.SIGTTIN)

@@ -124,8 +124,8 @@ func (s *supervisor) startAll() {
 	}
 	s.sendTo(wire.All, j)
 	s.run = j
-	if j.HasStdin && s.attempt == 0 {
-		go s.sendInput()
+	if h := s.reader(); h != nil && !h.Local && s.attempt == 0 {
+		go s.sendInput(h)
 	}
 	starting := "starting ranks:"
 	if s.job.Remote.PushProgram {
@@ -202,7 +202,7 @@ func (s *supervisor) wireJob() *wire.Run {
 	}
 	first := s.ranks[0].host
 	j := &wire.Run{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
-		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.port, HasStdin: !first.Local,
+		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.port, Stdin: s.job.StdinRank,
 		ReportBindings: s.job.Report && s.attempt == 0, Again: s.job.Lives.Policy != membership.Stop}
 	switch {
 	case s.job.Remote.Master != "":
@@ -249,11 +249,11 @@ func (s *supervisor) startLocal(j *wire.Run) error {
 		Stream: func(b *wire.Stream, src *host.Pipe) { s.post(func() { s.receive(s.hosts[i], b, src) }) },
 	}
 	if s.local == nil {
-		s.program = host.Program{Path: s.job.Path}
-		if i == 0 {
+		s.program = host.Program{Path: s.job.Path, Reader: s.job.StdinRank}
+		if s.reader() == s.hosts[i] {
 			var err error
 			if s.program.Stdin, err = rankStdin(s.job.Stdin); err != nil {
-				return fmt.Errorf("open stdin for rank 0: %w", err)
+				return fmt.Errorf("open stdin for rank %d: %w", s.job.StdinRank, err)
 			}
 			s.program.Pipe = s.program.Stdin != s.job.Stdin
 		}
@@ -263,10 +263,18 @@ func (s *supervisor) startLocal(j *wire.Run) error {
 	return nil
 }
 
-// sendInput copies this process's stdin to a rank 0 on another host. It reads ahead of rank 0, and ends with its
+// reader returns the host of the rank that reads stdin, nil if none does.
+func (s *supervisor) reader() *hostState {
+	if s.job.StdinRank < 0 {
+		return nil
+	}
+	return s.ranks[s.job.StdinRank].host
+}
+
+// sendInput copies this process's stdin to a rank on another host. It reads ahead of the rank, and ends with its
 // reader; else with this process.
-func (s *supervisor) sendInput() {
-	stream, err := s.tree.Stream(&wire.Frame{Body: &wire.Stream{Number: wire.Stdin}})
+func (s *supervisor) sendInput(h *hostState) {
+	stream, err := s.tree.Stream(&wire.Frame{Host: h.index, Body: &wire.Stream{Number: wire.Stdin}})
 	if err == nil { // else the host is lost
 		wire.Relay(stream, readable(s.job.Stdin))
 	}

@@ -61,7 +61,7 @@ type (
 		GPUs     gpus.Request // of each host
 		Master   string       // MASTER_ADDR
 		Port     int          // MASTER_PORT
-		HasStdin bool         // rank 0 reads the stream of Input
+		Stdin    int          // the rank that reads the launcher's stdin, as a stream on another host; -1: none
 		Again    bool         // a rank may start anew: its next process reads the rest of stdin
 
 		ReportBindings bool // a Note for each rank

@@ -44,7 +44,7 @@ func samples() []Body {
 				Hosts: []int{0, 1, 1, 1}, Epoch: 2, Renews: true},
 			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0},
 			GPUs:   gpus.Request{Bind: 1, PerGPU: 2, List: "0-3"},
-			Master: "a", Port: 4000, HasStdin: true, ReportBindings: true, Again: true,
+			Master: "a", Port: 4000, Stdin: 1, ReportBindings: true, Again: true,
 		},
 		&RankMessage{Message: &job.Message{Kind: job.SeedIs, Addrs: []netip.AddrPort{netip.MustParseAddrPort("[::1]:1")}}},
 		&Signal{10}, &Stream{1, Stdin, 0},
