@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"io"
+	"sync"
 	"unsafe"
 )
 
@@ -16,10 +17,19 @@ type Glance struct {
 	In    bool   // one of them is in a call
 }
 
+// scratch is memory for ReadGlance: that of a call would be allocated for each page, every second.
+var scratch struct {
+	sync.Mutex
+	header
+	Calls
+}
+
 // ReadGlance reads a page as Read does, but only a small part of it.
 func ReadGlance(page io.ReaderAt) (Glance, error) {
-	var h header
-	if err := readAt(page, unsafe.Pointer(&h), unsafe.Offsetof(h.waits), 0); err != nil {
+	scratch.Lock()
+	defer scratch.Unlock()
+	h, c := &scratch.header, &scratch.Calls
+	if err := readAt(page, unsafe.Pointer(h), unsafe.Offsetof(h.waits), 0); err != nil {
 		return Glance{}, err
 	}
 	g := Glance{Phase: Phase(h.phase.Load()), Since: h.phaseSince.Load(), Size: int(h.size.Load()),
@@ -27,7 +37,6 @@ func ReadGlance(page io.ReaderAt) (Glance, error) {
 	if g.Size < 0 {
 		return Glance{}, fmt.Errorf("world of %d ranks: no page of a rank", g.Size)
 	}
-	c := new(Calls)
 	for i := range h.used {
 		if h.used[i].Load() == 0 {
 			continue

@@ -21,6 +21,7 @@ func drive(args []string) (err error) {
 	healthy := set.Duration("healthy", 0, "the time of a job that is slow and does not hang, in place of hangs")
 	busy := set.Int("busy", 0, "number of busy processes beside it")
 	spins := set.Bool("spin", false, "be a busy process")
+	crowd := set.Int("many", 0, "number of ranks of one host whose status is measured, in place of hangs")
 	page := set.Bool("page", false, "print the page of a record")
 	name := set.String("record", "hangs.jsonl", "the file of the record")
 	if err := set.Parse(args); err != nil {
@@ -42,6 +43,9 @@ func drive(args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	record := json.NewEncoder(file)
+	if *crowd > 0 {
+		return many(*treerun, self, *crowd, record)
+	}
 	wrong := 0
 	for _, where := range strings.Fields(*places) {
 		var p place

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/internal/testutil"
@@ -53,4 +55,31 @@ func TestHangs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The page in docs/lab is that of its record.
+func TestPageIsCurrent(t *testing.T) {
+	const folder = "../../docs/lab/"
+	record, err := os.ReadFile(folder + "hangs.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := pageOf(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(folder + "hangs.md"); err != nil || string(got) != want {
+		t.Errorf("hangs.md is not the page of hangs.jsonl, %v: run scripts/hangs.sh page", err)
+	}
+}
+
+func FuzzPage(f *testing.F) {
+	f.Add([]byte(`{"kind":"never","what":"a|b","place":"host","watch_s":1.5}` + "\n" + `{"fact":"kernel","value":"Linux"}`))
+	f.Add([]byte(`{"healthy_s":3,"lines":["x"]}`))
+	f.Add([]byte(`{"ranks":512,"status_s":0.05}`))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		if text, err := pageOf(record); err == nil && !strings.HasPrefix(text, "# ") {
+			t.Errorf("%q", text)
+		}
+	})
 }

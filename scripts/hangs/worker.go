@@ -31,6 +31,9 @@ func work(ctx context.Context, kind string) error {
 	if err != nil {
 		return fmt.Errorf("TREERUN_RANK: %w", err)
 	}
+	if kind == "many" {
+		return sleep(number)
+	}
 	fmt.Println("job", os.Getenv("TREERUN_JOB_ID"), number, os.Getpid())
 	if kind == "init" && number == victim {
 		at(1)

@@ -13,7 +13,7 @@ import (
 // long every hangInterval of them.
 const (
 	watchInterval = 10
-	hangInterval  = 2
+	hangInterval  = 5
 )
 
 // watchRanks reports when the longest of all waits begins to be suspect, and when it is over. The reason follows from
