@@ -266,6 +266,7 @@ func (j *Job) Text(v *waits.Verdict) string {
 		return text + "the cause is not known"
 	}
 	const most = 3
+	unread := false
 	for i, rank := range v.AtFault {
 		if i == most {
 			text += fmt.Sprintf("; and %s", numbers.Count(len(v.AtFault)-most, "further rank"))
@@ -279,9 +280,10 @@ func (j *Job) Text(v *waits.Verdict) string {
 		if r != nil && r.Line != "" {
 			text += ", in " + r.Line
 		}
-		if r != nil && j.unread(r) {
-			text += ": treerun's " + j.Unread + " is not read"
-		}
+		unread = unread || r != nil && j.unread(r)
+	}
+	if unread {
+		text += ": treerun's " + j.Unread + " is not read"
 	}
 	return text
 }
