@@ -56,7 +56,7 @@ func drive(args []string) (err error) {
 			wrong += alarms(&p, self, *healthy, *busy, record)
 		}
 		for _, k := range kinds {
-			if *healthy > 0 || k.only != "" && k.only != where ||
+			if *healthy > 0 || k.only != "" && !slices.Contains(strings.Fields(k.only), where) ||
 				*names != "" && !slices.Contains(strings.Fields(*names), k.name) {
 				continue
 			}
@@ -110,7 +110,8 @@ func alarms(p *place, self string, long time.Duration, busy int, record *json.En
 	out, err := job.CombinedOutput()
 	r := calm{Place: p.name, Busy: busy, Seconds: time.Since(begin).Seconds(), Load: load(), Lines: []string{}}
 	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "treerun: ") || err != nil && line != "" && !strings.HasPrefix(line, "job ") {
+		if strings.HasPrefix(line, "treerun: ") && !strings.HasSuffix(line, "cores\n") ||
+			err != nil && !strings.HasPrefix(line, "job ") {
 			r.Lines = append(r.Lines, strings.TrimSpace(line))
 		}
 	}

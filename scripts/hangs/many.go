@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,15 +21,13 @@ import (
 	"github.com/treerun/treerun/internal/waits"
 )
 
-// sleep stands in for a rank of many on one host: it has a page, and sleeps. After SIGUSR1 all but the victim wait in a
-// Barrier along a tree.
+// sleep stands in for a rank of many on one host: it has a page, and sleeps. Once the driver opens the FIFO, all but
+// the victim wait in a Barrier along a tree.
 func sleep(number int) error {
 	fd, err := strconv.Atoi(os.Getenv(job.EnvFD))
 	if err != nil {
 		return fmt.Errorf("%s: %w", job.EnvFD, err)
 	}
-	begin := make(chan os.Signal, 1)
-	signal.Notify(begin, syscall.SIGUSR1)
 	size, err := strconv.Atoi(os.Getenv(job.EnvSize))
 	if err == nil {
 		err = syscall.Ftruncate(fd, int64(job.StatusAt+status.Bytes))
@@ -48,8 +45,12 @@ func sleep(number int) error {
 	calls, _ := page.Open("world", size)
 	status.Add(&calls.Rows[0].Calls, 1)
 	fmt.Println("ready", os.Getenv(job.EnvJobID), number, os.Getpid())
-	<-begin
 	if number != victim {
+		begin, err := os.Open(os.Getenv("HANGS_DIR") + "/fifo")
+		if err != nil {
+			return err
+		}
+		defer begin.Close()
 		on := (number - 1) / 2
 		if number < victim {
 			on = victim
@@ -75,7 +76,16 @@ type crowd struct {
 
 // many measures treerun status and the watch for many ranks on one host, of which one is stopped.
 func many(treerun, self string, n int, record *json.Encoder) error {
-	c := exec.Command(treerun, "-np", strconv.Itoa(n), "--tag-output=false", "-x", "HANGS_KIND=many", self)
+	dir, err := os.MkdirTemp("", "hangs-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := syscall.Mkfifo(dir+"/fifo", 0o600); err != nil {
+		return err
+	}
+	c := exec.Command(treerun, "-np", strconv.Itoa(n), "--tag-output=false", "-x", "HANGS_KIND=many", "-x",
+		"HANGS_DIR="+dir, self)
 	out, err := c.StdoutPipe()
 	if err != nil {
 		return err
@@ -113,7 +123,12 @@ func many(treerun, self string, n int, record *json.Encoder) error {
 	time.Sleep(2 * time.Second) // the start is over
 	r.Quiet = share(c.Process.Pid)
 	begin := time.Now()
-	if err := errors.Join(syscall.Kill(pid, syscall.SIGSTOP), c.Process.Signal(syscall.SIGUSR1)); err != nil {
+	fifo, err := os.OpenFile(dir+"/fifo", os.O_RDWR, 0)
+	if err == nil {
+		defer fifo.Close()
+		err = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	if err != nil {
 		return err
 	}
 	select {
@@ -123,23 +138,32 @@ func many(treerun, self string, n int, record *json.Encoder) error {
 		return errors.New("the watch has printed nothing")
 	}
 	r.Hanging = share(c.Process.Pid)
-	var took []float64
+	took, verdict, err := statusTimes(treerun, id)
+	if err != nil {
+		return err
+	}
+	r.Verdict = verdict
+	r.Status, r.Load = numbers.Median(took), load()
+	fmt.Printf("%d ranks: status in %.3f s (%.3f to %.3f), the watch after %.1f s, %.2f %% of a core, %.2f %% hanging: "+
+		"%s\n", n, r.Status, took[0], took[len(took)-1], r.Watch, 100*r.Quiet, 100*r.Hanging, r.Verdict)
+	return record.Encode(r)
+}
+
+// statusTimes returns the seconds that treerun status takes for a job, the least first, and the verdict.
+func statusTimes(treerun, id string) (took []float64, verdict string, err error) {
 	for range 9 {
 		begin := time.Now()
 		text, err := exec.Command(treerun, "status", id).Output()
 		if err != nil {
-			return fmt.Errorf("treerun status: %w", err)
+			return nil, "", fmt.Errorf("treerun status: %w", err)
 		}
 		took = append(took, time.Since(begin).Seconds())
 		if lines := strings.Split(string(text), "\n"); len(lines) > 1 {
-			r.Verdict = lines[1]
+			verdict = lines[1]
 		}
 	}
 	slices.Sort(took)
-	r.Status, r.Load = numbers.Median(took), load()
-	fmt.Printf("%d ranks: status in %.3f s (%.3f to %.3f), the watch after %.1f s, %.2f %% of a core, %.2f %% hanging: %s\n",
-		n, r.Status, took[0], took[len(took)-1], r.Watch, 100*r.Quiet, 100*r.Hanging, r.Verdict)
-	return record.Encode(r)
+	return took, verdict, nil
 }
 
 // share returns the share of a core that a process takes in ten seconds.

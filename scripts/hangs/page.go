@@ -41,8 +41,8 @@ func pageOf(record []byte) (string, error) {
 			}
 			if r.Place != last {
 				last = r.Place
-				fmt.Fprintf(&rows, "\n**%s**\n\n| rank 2 | verdict of the first `treerun status` | process | | status | watch |\n"+
-					"|---|---|---|---|---|---|\n", cell(placeNames[r.Place]))
+				fmt.Fprintf(&rows, "\n**%s**\n\n| rank 2 | verdict of the first `treerun status` | process | | status "+
+					"| watch |\n|---|---|---|---|---|---|\n", cell(placeNames[r.Place]))
 			}
 			watch := "none"
 			if r.Watch > 0 {
@@ -62,8 +62,8 @@ func pageOf(record []byte) (string, error) {
 			if err := json.Unmarshal(line, &c); err != nil {
 				return "", fmt.Errorf("a job of many ranks in the record: %w", err)
 			}
-			fmt.Fprintf(&crowds, "| %d | %.3f s | %.1f s | %.1f %% | %.1f %% | %.0f |\n", c.Ranks, c.Status, c.Watch, 100*c.Quiet,
-				100*c.Hanging, c.Load)
+			fmt.Fprintf(&crowds, "| %d | %.3f s | %.1f s | %.1f %% | %.1f %% | %.0f |\n", c.Ranks, c.Status, c.Watch,
+				100*c.Quiet, 100*c.Hanging, c.Load)
 		}
 	}
 	return fmt.Sprintf(pageText, right, all, rows.String(), calms.String(), crowds.String(), facts.String()), nil

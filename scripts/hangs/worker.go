@@ -48,7 +48,10 @@ func work(ctx context.Context, kind string) error {
 		return err
 	}
 	if kind == "uneven" {
-		return uneven(ctx, c)
+		if err := uneven(ctx, c); err != nil {
+			return err
+		}
+		return w.Close()
 	}
 	buf := make([]float32, wide)
 	for i := 1; ; i++ {

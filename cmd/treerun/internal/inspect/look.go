@@ -32,7 +32,7 @@ const (
 // lines of ranks that wait.
 func Look(host string, targets []Target, brief bool) ([]Rank, time.Duration) {
 	all, start := make([]Rank, len(targets)), time.Now()
-	var closer []*Rank
+	var closer []int // indices
 	for i, t := range targets {
 		r := &all[i]
 		*r = Rank{Rank: t.Rank, Host: host, PID: t.PID, Gap: t.Gap}
@@ -41,12 +41,12 @@ func Look(host string, targets []Target, brief bool) ([]Rank, time.Duration) {
 		r.Process.read(r.PID)
 		state := r.Process.State
 		if len(r.Waits) == 0 && !state.Stopped() && !state.Ended() && len(closer) < maxThreads {
-			closer = append(closer, r)
+			closer = append(closer, i)
 		}
 	}
 	began, before := time.Now(), make([]threads, len(closer))
-	for i, r := range closer {
-		before[i] = readThreads(r.PID)
+	for k, i := range closer {
+		before[k] = readThreads(all[i].PID)
 	}
 	onCPU := readLines(all, targets, brief)
 	if len(closer) == 0 {
@@ -56,9 +56,11 @@ func Look(host string, targets []Target, brief bool) ([]Rank, time.Duration) {
 	showStacks(all, targets, onCPU)
 	time.Sleep(lookFor - min(lookFor, time.Since(began)))
 	pause, over := time.Since(read), time.Since(began)
-	for i, r := range closer {
+	for k, i := range closer {
+		r := &all[i]
+		_, runs := onCPU[i]
 		after := readThreads(r.PID)
-		r.Process.between(&before[i], &after, over, r.thread())
+		r.Process.between(&before[k], &after, over, r.thread(), runs)
 	}
 	return all, time.Since(start) - pause
 }

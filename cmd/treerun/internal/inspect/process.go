@@ -88,6 +88,16 @@ type threads struct {
 	calls map[string]string
 }
 
+// run reports whether a thread runs, or is ready to.
+func (t *threads) run() bool {
+	for _, state := range t.state {
+		if state == "R" {
+			return true
+		}
+	}
+	return false
+}
+
 // readThreads reads the state of all threads.
 func readThreads(pid int) threads {
 	t := threads{state: make(map[string]string), calls: make(map[string]string)}
@@ -144,17 +154,15 @@ var callNames = map[int]string{
 }
 
 // between sets what happened between two moments that are over apart. thread is the folder of the thread whose system
-// call counts.
-func (p *Process) between(a, b *threads, over time.Duration, thread string) {
+// call counts. A goroutine may change threads meanwhile; onCPU reports whether it was found on one that runs.
+func (p *Process) between(a, b *threads, over time.Duration, thread string, onCPU bool) {
 	p.Over, p.Used = over, max(0, b.used-a.used)
 	if call := b.calls[thread]; call == a.calls[thread] {
 		p.Call = call
 	}
+	p.Ready = a.run() && (b.run() || onCPU) || b.run() && onCPU
 	for folder, state := range b.state {
-		switch same := a.state[folder] == state; {
-		case same && state == "R":
-			p.Ready = true
-		case same && state == "D":
+		if state == "D" && a.state[folder] == state {
 			p.Hangs = true
 			p.Call = cmp.Or(b.calls[folder], p.Call)
 		}
