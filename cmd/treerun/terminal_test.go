@@ -249,3 +249,50 @@ func TestProgress(t *testing.T) {
 		})
 	}
 }
+
+// Measurements that take long are shown on a terminal: here a rank is stopped meanwhile.
+func TestProgressOfMeasuring(t *testing.T) {
+	t.Parallel()
+	const line = "treerun: measuring the links between 2 ranks ... "
+	for range 20 { // a quick machine may have measured before the rank can be stopped
+		mark := "TREERUN_TEST_MARK=" + t.TempDir()
+		o := startOnTerminal(t, []string{mark}, "topo", "-np", "2")
+		ended := make(chan struct{})
+		stopped := make(chan int, 1)
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				for _, pid := range processesWith(mark) {
+					cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+					if strings.HasPrefix(string(cmd), "treerun\x00rank:topo") && syscall.Kill(pid, syscall.SIGSTOP) == nil {
+						stopped <- pid
+						return
+					}
+				}
+			}
+		}()
+		o.waitForText("2 ranks") // of the line, or of the result
+		close(ended)
+		pid := <-stopped
+		if strings.Contains(o.screen.String(), line) {
+			o.waitForText(line + "2 s\r")
+		}
+		if pid > 0 {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+		shown := o.checkExit(0)
+		if strings.Contains(shown, line) {
+			erased := regexp.MustCompile(regexp.QuoteMeta(line) + `\d+ s\r\x1b\[K`)
+			if rest := erased.ReplaceAllString(shown, ""); strings.Contains(rest, line) {
+				t.Errorf("the terminal shows %q: the line is not always erased before other output", shown)
+			}
+			return
+		}
+	}
+	t.Error("the ranks have measured 20 times before one was stopped")
+}
