@@ -42,8 +42,8 @@ type memory struct {
 	planner [maxPlanner]byte
 }
 
-// event is an encoded Event. Its first word is the number of the event, from 1, and a check of all words. It is 0 while
-// the others are written.
+// event is an encoded Event. Its first word is the number of the event, from 1, and a check of all words: an event that
+// is being written is none.
 type event [eventBytes / 8]uint64
 
 // headBytes is the size of the head, in whole pages.
@@ -69,13 +69,13 @@ func (c *Cell) Count(calls, bytes, bus int64) {
 	atomic.AddInt64(&c.bus, bus)
 }
 
-// Spend adds the time of calls: took is that of one call or of a part of it, which stands for weight calls; predicted
-// and bound are of the same call, 0 where they are not known.
-func (c *Cell) Spend(weight int64, took, waited, predicted, bound time.Duration) {
-	add(&c.busy, weight*int64(took))
+// Spend adds the time of calls, with the part that was waited; predicted and bound are of the same calls, 0 where they
+// are not known.
+func (c *Cell) Spend(took, waited, predicted, bound time.Duration) {
+	add(&c.busy, int64(took))
 	add(&c.waited, int64(waited))
-	add(&c.predicted, weight*int64(predicted))
-	add(&c.bound, weight*int64(bound))
+	add(&c.predicted, int64(predicted))
+	add(&c.bound, int64(bound))
 }
 
 // add adds n, which is often 0, to a number.
@@ -116,6 +116,11 @@ func NewWriter(b []byte, events int) *Writer {
 	w := &Writer{m: (*memory)(unsafe.Pointer(&b[0])), began: time.Now(), offset: Clock(), names: map[string]Name{"": 0},
 		ring: unsafe.Slice((*event)(unsafe.Pointer(&b[headBytes])), events)}
 	w.m.named.Store(1)
+	go func() { // else each 64th event would wait for a page
+		const populateWrite = 23 // since Linux 5.14
+		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)/pageBytes*pageBytes),
+			populateWrite)
+	}()
 	return w
 }
 
@@ -170,11 +175,7 @@ func (w *Writer) Put(e *Event) {
 		return
 	}
 	number := w.m.count.Add(1)
-	at := &w.ring[(number-1)%uint64(len(w.ring))]
-	atomic.StoreUint64(&at[0], 0)
-	words := e.encode(number)
-	copy(at[1:], words[1:])
-	atomic.StoreUint64(&at[0], words[0])
+	w.ring[(number-1)%uint64(len(w.ring))] = e.encode(number)
 }
 
 // Replanned counts that there are plans for links that were measured again.

@@ -142,7 +142,7 @@ func (h *Head) Name(n Name) string {
 }
 
 // checkBits is the size of the check in the first word of an event; the number of the event is above it.
-const checkBits = 16
+const checkBits = 24
 
 // encode encodes e as event number n.
 func (e *Event) encode(n uint64) (v event) {

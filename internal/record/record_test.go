@@ -75,7 +75,7 @@ func TestRecording(t *testing.T) {
 	w.Replanned()
 	c := w.Cell(row, bytes)
 	c.Count(2, 2*bytes, 2*Bus(row, bytes, 4))
-	c.Spend(1, 300, 100, 400, 200)
+	c.Spend(300, 100, 400, 200)
 	c.Best(300)
 	c.Best(500)
 	h, all := events(t, f)

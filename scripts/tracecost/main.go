@@ -59,11 +59,11 @@ func run(ctx context.Context, args []string) error {
 }
 
 // passes is the number of measurements of a size.
-const passes = 25
+const passes = 15
 
 // measure returns the time of a call in microseconds.
 func measure(ctx context.Context, c *collective.Comm, buf []float32, over time.Duration) (float64, error) {
-	calls := 10
+	calls := 2
 	var times []float64
 	for n := -2; n < passes; n++ { // two passes before to find the number of calls
 		if err := collective.Barrier(ctx, c); err != nil {
@@ -80,7 +80,7 @@ func measure(ctx context.Context, c *collective.Comm, buf []float32, over time.D
 			times = append(times, float64(took)/1e3/float64(calls))
 			continue
 		}
-		calls = max(10, int(float64(calls)*float64(over)/passes/float64(took)))
+		calls = max(2, int(float64(calls)*float64(over)/passes/float64(took)))
 		var err error
 		if calls, err = collective.AllReduceValue(ctx, c, calls, collective.Min); err != nil {
 			return 0, err

@@ -20,10 +20,12 @@ type recorder struct {
 	comm    record.Name
 	epoch   int64 // the time of epoch
 
-	// Calls that were counted since the cell last got its share: atomic additions would take long for small calls.
+	// Calls since the cell last got its share: atomic additions would take long for small calls.
 	cell         *record.Cell
 	row, size    int
 	calls, bytes int64
+	timed        int // calls with a time
+	sum          struct{ took, waited, predicted, bound, least time.Duration }
 
 	now struct { // the call that has claimed the communicator
 		row, bytes int
@@ -103,26 +105,45 @@ func (r *recorder) count(row, bytes int) {
 	if r.to == nil {
 		return
 	}
-	if size := bits.Len64(uint64(bytes)); r.cell == nil || row != r.row || size != r.size {
-		r.flush()
-		r.cell, r.row, r.size = r.to.Cell(row, bytes), row, size
-	}
+	r.use(row, bytes)
 	r.calls++
 	r.bytes += int64(bytes)
 }
 
 // flush gives the cell its share.
 func (r *recorder) flush() {
-	if r != nil && r.calls > 0 {
-		r.cell.Count(r.calls, r.bytes, record.Bus(r.row, int(r.bytes), r.c.Size))
-		r.calls, r.bytes = 0, 0
+	if r == nil || r.calls == 0 && r.timed == 0 {
+		return
+	}
+	r.cell.Count(r.calls, r.bytes, record.Bus(r.row, int(r.bytes), r.c.Size))
+	if s := &r.sum; r.timed > 0 {
+		r.cell.Spend(s.took, s.waited, s.predicted, s.bound)
+		if s.least > 0 {
+			r.cell.Best(s.least)
+		}
+		*s, r.timed = struct{ took, waited, predicted, bound, least time.Duration }{}, 0
+	}
+	r.calls, r.bytes = 0, 0
+}
+
+// use makes the cell that of calls of a sort and length.
+func (r *recorder) use(row, bytes int) {
+	if size := bits.Len64(uint64(bytes)); r.cell == nil || row != r.row || size != r.size {
+		r.flush()
+		r.cell, r.row, r.size = r.to.Cell(row, bytes), row, size
 	}
 }
+
+// The cell gets its share at the end of a call that took long, and after some short ones.
+const (
+	longCall   = 50 * time.Microsecond
+	shortCalls = 16
+)
 
 // waited adds a wait within a call that is not timed.
 func (r *recorder) waited(d time.Duration) {
 	if r.to != nil {
-		r.to.Cell(r.now.row, r.now.bytes).Spend(0, 0, d, 0, 0)
+		r.to.Cell(r.now.row, r.now.bytes).Spend(0, d, 0, 0)
 	}
 }
 
@@ -130,7 +151,6 @@ func (r *recorder) waited(d time.Duration) {
 func (r *recorder) end(began, took, waited time.Duration, weight int64) {
 	n := &r.now
 	if r.to != nil {
-		r.flush()
 		e := record.Event{Kind: record.Call, Row: uint8(n.row), Comm: r.comm, Peer: -1,
 			Start: r.epoch + int64(began), Took: took, Bytes: int64(n.bytes), Number: n.seq, Waited: waited}
 		var bound time.Duration
@@ -153,10 +173,14 @@ func (r *recorder) end(began, took, waited time.Duration, weight int64) {
 			e.Flags |= record.Failed
 		}
 		r.to.Put(&e)
-		cell := r.to.Cell(n.row, n.bytes)
-		cell.Spend(weight, took, waited, e.Predicted, bound)
-		if e.Flags&^record.Sampled == 0 {
-			cell.Best(took)
+		r.use(n.row, n.bytes)
+		s, w := &r.sum, time.Duration(weight)
+		s.took, s.waited, s.predicted, s.bound = s.took+w*took, s.waited+waited, s.predicted+w*e.Predicted, s.bound+w*bound
+		if e.Flags&^record.Sampled == 0 && (s.least == 0 || took < s.least) {
+			s.least = took
+		}
+		if r.timed++; r.timed >= shortCalls || took >= longCall || weight > 1 {
+			r.flush()
 		}
 	}
 	if r.observe != nil {
