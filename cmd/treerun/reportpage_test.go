@@ -30,6 +30,9 @@ func TestReport(t *testing.T) {
 			`exited with code 3; exit code 3`, `not recorded: `, `No call was recorded`, `The graph is not known`}},
 		"lost and replaced": {[]string{"-np", "2", "--on-failure", "respawn", "lives", "20", "5:1:0:exit"}, 0, []string{
 			`ended well, after the loss of a process`, `Its process 2 took its place on `, `<small>process 2</small>`}},
+		"all start again": {[]string{"-np", "2", "--on-failure", "restart", "sh", "-c",
+			"test $RANK = 0 || exit $((1-TREERUN_EPOCH))"}, 0, []string{`ended well, after the loss of a process`,
+			`rank 1 on \S+ exited with code 1. <span>All ranks started again; its process 2, on `}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -100,7 +100,7 @@ func hosts(j *recording.Job) (list []report.Host) {
 		}
 		clock := "the clock of the launcher"
 		if len(h.Clocks) > 0 {
-			clock = fmt.Sprintf("its clock is known within %v", h.Error())
+			clock = fmt.Sprintf("its clock is known within %v", h.Error().Round(time.Microsecond))
 		}
 		list = append(list, report.Host{Name: h.Name, Ranks: topo.RankList(ranks), Clock: clock})
 	}
@@ -117,7 +117,9 @@ func outcome(p *report.Page) string {
 	case p.Code == 0:
 		return fmt.Sprintf("ended well, after the loss of %d processes", lost)
 	case lost > 0:
-		return fmt.Sprintf("rank %d %s; exit code %d", p.Faults[0].Rank, p.Faults[0].What, p.Code)
+		ended := func(f report.Fault) bool { return strings.HasPrefix(f.Became, jobEnded) }
+		last := max(0, slices.IndexFunc(p.Faults, ended))
+		return fmt.Sprintf("rank %d %s; exit code %d", p.Faults[last].Rank, p.Faults[last].What, p.Code)
 	}
 	return fmt.Sprintf("exit code %d", p.Code)
 }
@@ -136,6 +138,9 @@ func faults(j *recording.Job) (list []report.Fault) {
 	return list
 }
 
+// jobEnded begins the words about a failure after which there was no other process.
+const jobEnded = "The job ended"
+
 // became describes what the job did after the failure of a process.
 func became(j *recording.Job, p *recording.Process) string {
 	next := slices.IndexFunc(j.Processes, func(o recording.Process) bool {
@@ -144,9 +149,12 @@ func became(j *recording.Job, p *recording.Process) string {
 	if next >= 0 {
 		o := &j.Processes[next]
 		text := fmt.Sprintf("Its process %d took its place on %s", o.Attempt+1, j.Hosts[o.Host].Name)
+		if everyRank(j, o.Attempt) {
+			text = fmt.Sprintf("All ranks started again; its process %d, on %s", o.Attempt+1, j.Hosts[o.Host].Name)
+		}
 		if len(o.Events) > 0 {
 			if after := j.Time(o, o.Events[0].Start) - int64(p.Ended); after > 0 {
-				text += fmt.Sprintf(", and called rank.Init %v later", time.Duration(after).Round(time.Millisecond))
+				text += fmt.Sprintf(", called rank.Init %v later", time.Duration(after).Round(time.Millisecond))
 			}
 		}
 		return text + "."
@@ -164,7 +172,19 @@ func became(j *recording.Job, p *recording.Process) string {
 	if len(renewed) > 0 {
 		return fmt.Sprintf("%s went on without it (%s).", numbers.Count(len(renewed), "rank"), topo.RankList(renewed))
 	}
-	return fmt.Sprintf("The job ended %v later, with exit code %d.", (j.Took - p.Ended).Round(time.Millisecond), j.Code)
+	return fmt.Sprintf(jobEnded+" %v later, with exit code %d.", (j.Took - p.Ended).Round(time.Millisecond), j.Code)
+}
+
+// everyRank reports whether there are several ranks, and all have had a process of this number.
+func everyRank(j *recording.Job, attempt int) bool {
+	ranks, again := make(map[int]bool), 0
+	for i := range j.Processes {
+		ranks[j.Processes[i].Rank] = true
+		if j.Processes[i].Attempt == attempt {
+			again++
+		}
+	}
+	return len(ranks) > 1 && again == len(ranks)
 }
 
 // phases returns the phases of the program, and treerun's own, by their total time.
@@ -247,7 +267,8 @@ func notes(j *recording.Job) []string {
 	list = append(list, reasons...)
 	for i := range j.Hosts {
 		if h := &j.Hosts[i]; len(h.Clocks) > 0 {
-			list = append(list, fmt.Sprintf("Times of host %s are exact to %v.", h.Name, h.Error()))
+			list = append(list, fmt.Sprintf("Times of host %s are exact to %v.", h.Name,
+				h.Error().Round(time.Microsecond)))
 		}
 	}
 	return list

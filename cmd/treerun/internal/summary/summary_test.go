@@ -92,7 +92,7 @@ func TestPage(t *testing.T) {
 		p.Slow[0].Took != 0.21 || p.Slow[1].Rank != 2 || p.Slow[1].Took != 0.19 {
 		t.Errorf("%+v", p.Slow)
 	}
-	const became = "Its process 2 took its place on a, and called rank.Init 200ms later."
+	const became = "Its process 2 took its place on a, called rank.Init 200ms later."
 	if f := p.Faults; len(f) != 1 || f[0].Became != became {
 		t.Errorf("%+v", f)
 	}
