@@ -234,3 +234,37 @@ func TestTraceWithoutFile(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A rank that replaces a lost one has a row of its own, and the time of Renew is shown on all.
+func TestTraceOfRenewal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.json")
+	l := startTreerun(t, nil, "-np", "3", "--on-failure", "respawn", "--trace", file, install(t, t.TempDir(), "lives"),
+		"10", "5:1:0:kill")
+	l.checkExit(0)
+	_, rows, all, job := readTimeline(t, file)
+	for row, want := range map[string][2]int{"rank 0": {1, 1}, "rank 1": {1, 0}, "rank 1, process 2": {0, 1},
+		"rank 2": {1, 1}} {
+		if got := [2]int{all[row]["joining"], all[row]["renewing"]}; got != want {
+			t.Errorf("%s has joined and renewed %v times, want %v: %v, rows %v, job %v", row, got, want, all[row], rows, job)
+		}
+	}
+}
+
+// A host that is lost has no recordings, and the file names its ranks. Those of the other host are complete.
+func TestTraceOfLostHost(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.json")
+	l := launchHosts(t, "-H", "a:2,b:1", "--trace", file, installLooper(t, t.TempDir()), "-kind", "AllReduce", "-bytes",
+		"100000")
+	l.expect(3, "ready ")
+	syscall.Kill(l.agentOf("b"), syscall.SIGKILL)
+	l.checkEnd(125)
+	_, _, all, job := readTimeline(t, file)
+	if text := fmt.Sprint(job["rank 2"]); !strings.Contains(text, "its host") {
+		t.Errorf("rank 2: %s", text)
+	}
+	for _, rank := range []string{"rank 0", "rank 1"} {
+		if len(all[rank]) < 4 || job[rank] != nil {
+			t.Errorf("%s: %v, %v", rank, all[rank], job[rank])
+		}
+	}
+}
