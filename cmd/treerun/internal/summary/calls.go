@@ -155,19 +155,43 @@ func slowest(j *recording.Job) []report.Slow {
 	slices.SortFunc(all, func(a, b place) int {
 		return cmp.Or(cmp.Compare(b.event(j).Took, a.event(j).Took), a.process-b.process, a.index-b.index)
 	})
-	var list []report.Slow
+	list := unreturned(j)
 	for _, at := range all[:min(len(all), maxSlow)] {
 		p := &j.Processes[at.process]
 		e := at.event(j)
-		if e.Kind == record.Wait {
-			list = append(list, report.Slow{Rank: p.Rank, Call: p.Name(e.Label), Comm: p.Name(e.Comm),
-				At: seconds(j.Time(p, e.Start)), Took: e.Took.Seconds(), Waited: e.Took.Seconds(), For: waitedFor(p, e)})
-			continue
-		}
-		list = append(list, report.Slow{Rank: p.Rank, Call: e.Sort(), Comm: p.Name(e.Comm), Algorithm: p.Name(e.Label),
+		slow := report.Slow{Rank: p.Rank, Call: e.Sort(), Comm: p.Name(e.Comm), Algorithm: p.Name(e.Label),
 			Number: e.Number, Bytes: e.Bytes, At: seconds(j.Time(p, e.Start)), Took: e.Took.Seconds(),
 			Waited: e.Waited.Seconds(), Predicted: e.Predicted.Seconds(), For: waitedFor(p, e),
-			Failed: e.Flags&record.Failed != 0})
+			Failed: e.Flags&record.Failed != 0}
+		if e.Kind == record.Wait {
+			slow.Call, slow.Algorithm, slow.Waited = p.Name(e.Label), "", slow.Took
+		}
+		list = append(list, slow)
+	}
+	slices.SortStableFunc(list, func(a, b report.Slow) int { return cmp.Compare(b.Took, a.Took) })
+	return list[:min(len(list), maxSlow)]
+}
+
+// unreturned returns the calls in which processes have ended, of each the rank that has waited longest.
+func unreturned(j *recording.Job) (list []report.Slow) {
+	for i := range j.Processes {
+		p := &j.Processes[i]
+		for _, w := range waitsOf(j, p) {
+			if !w.open {
+				continue
+			}
+			s := report.Slow{Rank: p.Rank, Call: w.label + " (not returned)", Comm: w.comm, At: w.from, Took: w.to - w.from,
+				Waited: w.to - w.from, For: topo.RankList(slices.Sorted(slices.Values(w.peers)))}
+			k := slices.IndexFunc(list, func(o report.Slow) bool {
+				return o.Call == s.Call && o.Comm == s.Comm && s.At < o.At+o.Took && o.At < s.At+s.Took
+			})
+			switch {
+			case k < 0:
+				list = append(list, s)
+			case s.Took > list[k].Took:
+				list[k] = s
+			}
+		}
 	}
 	return list
 }

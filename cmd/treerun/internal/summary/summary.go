@@ -76,6 +76,11 @@ func rankOf(j *recording.Job, p *recording.Process) report.Rank {
 			r.From = seconds(j.Time(p, e.Start))
 		}
 	}
+	for _, w := range waitsOf(j, p) {
+		if w.open { // no total has it
+			r.Wait += w.to - w.from
+		}
+	}
 	for _, t := range p.Totals {
 		r.Calls += t.Calls
 		r.Bytes += t.Bytes
@@ -120,6 +125,9 @@ func outcome(p *report.Page) string {
 		ended := func(f report.Fault) bool { return strings.HasPrefix(f.Became, jobEnded) }
 		last := max(0, slices.IndexFunc(p.Faults, ended))
 		return fmt.Sprintf("rank %d %s; exit code %d", p.Faults[last].Rank, p.Faults[last].What, p.Code)
+	}
+	if first, _, _ := strings.Cut(p.Cause, "\n"); first != "" {
+		return fmt.Sprintf("%s; exit code %d", strings.TrimSuffix(first, ":"), p.Code)
 	}
 	return fmt.Sprintf("exit code %d", p.Code)
 }

@@ -88,9 +88,15 @@ func TestPage(t *testing.T) {
 	if l := p.Late; len(l) != 2 || l[0].Rank != 1 || l[0].Host != "a" || l[0].Ranks != 1 || l[1].Ranks != 2 {
 		t.Errorf("%+v", l)
 	}
-	if len(p.Slow) != 2 || p.Slow[0].Rank != 0 || p.Slow[0].Number != 7 || p.Slow[0].For != "2,3" ||
-		p.Slow[0].Took != 0.21 || p.Slow[1].Rank != 2 || p.Slow[1].Took != 0.19 {
+	if len(p.Slow) != 3 || p.Slow[1].Rank != 0 || p.Slow[1].Number != 7 || p.Slow[1].For != "2,3" ||
+		p.Slow[1].Took != 0.21 || p.Slow[2].Rank != 2 || p.Slow[2].Took != 0.19 {
 		t.Errorf("%+v", p.Slow)
+	}
+	if s := p.Slow[0]; s.Rank != 2 || s.Call != "AllReduce (not returned)" || s.For != "1" || !near(s.Took, 1.1) {
+		t.Errorf("%+v", s)
+	}
+	if r := p.Ranks[3]; r.Rank != 2 || !near(r.Wait, 1.13) {
+		t.Errorf("%+v", r)
 	}
 	const became = "Its process 2 took its place on a, called rank.Init 200ms later."
 	if f := p.Faults; len(f) != 1 || f[0].Became != became {

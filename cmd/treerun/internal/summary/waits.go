@@ -14,8 +14,10 @@ const maxMatrix = 40
 
 // wait is a wait for other ranks, in seconds since the beginning of the job.
 type wait struct {
-	from, to float64
-	peers    []int
+	from, to    float64
+	peers       []int
+	comm, label string
+	open        bool // the process has ended in it
 }
 
 // waits returns who has waited for whom, and the ranks that were waited for.
@@ -137,18 +139,19 @@ func waitsOf(j *recording.Job, p *recording.Process) (list []wait) {
 			continue
 		}
 		from := seconds(j.Time(p, e.Start))
-		to := from + e.Took.Seconds()
+		to, open := from+e.Took.Seconds(), false
 		if e.Flags&record.Open != 0 {
 			if !p.Open(i) {
 				continue
 			}
-			to = max(from, p.Ended.Seconds())
+			to, open = max(from, p.Ended.Seconds()), true
 		}
 		k := key{e.Start, e.Comm}
 		at, known := index[k]
 		if !known {
 			at = len(list)
-			index[k], list = at, append(list, wait{from: from, to: to})
+			index[k], list = at, append(list,
+				wait{from: from, to: to, comm: p.Name(e.Comm), label: p.Name(e.Label), open: open})
 		}
 		list[at].to = max(list[at].to, to)
 		if !slices.Contains(list[at].peers, e.Peer) {
