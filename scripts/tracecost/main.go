@@ -2,6 +2,7 @@
 // and the time of a call in microseconds, in the fastest pass. Others on a busy machine make some passes slower.
 //
 //	tracecost [observe] SECONDS SIZE...
+//	tracecost readers HOST:PORT
 package main
 
 import (
@@ -17,6 +18,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "readers" {
+		readers(os.Args[2])
+	}
 	if err := run(context.Background(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

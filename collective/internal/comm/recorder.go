@@ -101,7 +101,9 @@ func (r *recorder) planned(seq uint64, p *planner.ChosenPlan, kind plan.Kind, ro
 
 // count counts a call that has begun.
 func (r *recorder) count(row, bytes int) {
-	r.now.counted, r.now.bytes = true, bytes
+	if row == r.now.row { // else it is a part of a SendRecv
+		r.now.counted, r.now.bytes = true, bytes
+	}
 	if r.to == nil {
 		return
 	}
