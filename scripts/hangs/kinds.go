@@ -41,7 +41,7 @@ var kinds = []kind{
 	{name: "stopped", what: "is stopped", state: "stopped", sure: true, act: (*trial).stop,
 		verdict: allWait + `rank 2 is in no call; its process \d+ is stopped by SIGSTOP, in LINE`},
 	{name: "starved", what: "computes, and gets no core", state: "starves|computes", act: (*trial).starve,
-		only:    "host tcp", // a session has its own share of a core
+		only:    "host", // the agent of another host has a session, to which the kernel gives a share of the core
 		verdict: allWait + `rank 2 is in no call; its process \d+ is ready to run and gets \d+ % of a core`},
 	{name: "recv", what: "waits in Recv, without a Send", state: "sleeps|runs", sure: true,
 		verdict: `rank 2 (waits )?in Recv \(1000 float32, tag 7\) for rank 3, rank 3 in AllReduce #21 \(sum of 1000 float32\) ` +
