@@ -287,20 +287,20 @@ func TestSlurmAgents(t *testing.T) {
 		s.waitIdle()
 		return string(out), code
 	}
-	text, code := batch("seq 100000 > in; treerun --report-bindings sh -c 'hello; cat | tail -n 1' < in; echo code $?\n")
+	text, _ := batch("seq 100000 > in; treerun --report-bindings sh -c 'hello; cat | tail -n 1' < in; echo code $?\n")
 	for _, want := range []string{"[3] hello from rank 3 of 4, local rank 1 of 2 on h1,", "[0] 100000\n", "code 0\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
 	build(t, ".", filepath.Join(s.dir, "treerun")) // the test binary is not pushed
-	text, code = batch("./treerun --push hello; echo code $?\n")
+	text, _ = batch("./treerun --push hello; echo code $?\n")
 	for _, want := range []string{"[3] hello from rank 3 of 4, local rank 1 of 2 on h1,", "code 0\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("--push: %q is missing in\n%s", want, text)
 		}
 	}
-	text, code = batch("exec treerun sh -c 'yes | head -c 3000000 | wc -c; test $RANK = 3 && exit 9; sleep 1000'\n")
+	text, code := batch("exec treerun sh -c 'yes | head -c 3000000 | wc -c; test $RANK = 3 && exit 9; sleep 1000'\n")
 	if code != 9 || !strings.Contains(text, "rank 3 failed first: it exited with code 9") ||
 		strings.Count(text, "] 3000000\n") != 4 {
 		t.Errorf("code %d, want 9:\n%.2000s", code, text)
