@@ -4,8 +4,10 @@
 package metrics
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,7 +25,7 @@ import (
 )
 
 const (
-	// shareFor is the time for which scrapes get the same state.
+	// shareFor is the time for which scrapes get the same answer.
 	shareFor = 500 * time.Millisecond
 
 	// readerLimit bounds the time of a reader for its request, and for the answer.
@@ -57,31 +59,52 @@ func Serve(l net.Listener, live func() (*recording.Live, error)) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(&collector{live: live})
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("/metrics", &shared{handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})})
 	server := &http.Server{Handler: mux, ReadTimeout: readerLimit, WriteTimeout: readerLimit, IdleTimeout: readerLimit,
 		MaxHeaderBytes: 8 << 10}
 	_ = server.Serve(netutil.LimitListener(l, maxConnections)) // ends with l
 }
 
+// shared gives all readers the answer of a handler to one of them, as text, for some time.
+type shared struct {
+	handler http.Handler
+
+	mu     sync.Mutex
+	since  time.Time
+	answer *answer
+}
+
+// ServeHTTP implements http.Handler.
+func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	if s.answer == nil || time.Since(s.since) > shareFor {
+		s.answer = &answer{header: make(http.Header), code: http.StatusOK}
+		s.handler.ServeHTTP(s.answer, &http.Request{Method: http.MethodGet, URL: r.URL})
+		s.since = time.Now()
+	}
+	a := s.answer
+	s.mu.Unlock()
+	maps.Copy(w.Header(), a.header)
+	w.WriteHeader(a.code)
+	_, _ = w.Write(a.Bytes()) // a reader that is gone needs none
+}
+
+// answer is an http.ResponseWriter that keeps the answer.
+type answer struct {
+	header http.Header
+	code   int
+	bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) { a.code = code }
+
 // collector makes metrics of the state of a job.
 type collector struct {
 	live func() (*recording.Live, error)
-
-	mu    sync.Mutex
-	last  *recording.Live
-	err   error
-	since time.Time
-}
-
-// state returns the state of the job, of now or of a moment ago.
-func (c *collector) state() (*recording.Live, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.since.IsZero() || time.Since(c.since) > shareFor {
-		c.last, c.err = c.live()
-		c.since = time.Now()
-	}
-	return c.last, c.err
 }
 
 // describe makes a description of a metric.
@@ -159,7 +182,7 @@ type sums struct {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	m := all()
-	l, err := c.state()
+	l, err := c.live()
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(m.ranks, err)
 		return
