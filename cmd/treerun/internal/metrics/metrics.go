@@ -31,6 +31,10 @@ const (
 	// readerLimit bounds the time of a reader for its request, and for the answer.
 	readerLimit = 10 * time.Second
 
+	// pause is the time before a connection is accepted, and before an answer: readers that flood get some hundred a
+	// second, and take little of a core from the ranks.
+	pause = 5 * time.Millisecond
+
 	maxConnections = 32
 )
 
@@ -62,7 +66,16 @@ func Serve(l net.Listener, live func() (*recording.Live, error)) {
 	mux.Handle("/metrics", &shared{handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})})
 	server := &http.Server{Handler: mux, ReadTimeout: readerLimit, WriteTimeout: readerLimit, IdleTimeout: readerLimit,
 		MaxHeaderBytes: 8 << 10}
-	_ = server.Serve(netutil.LimitListener(l, maxConnections)) // ends with l
+	_ = server.Serve(netutil.LimitListener(paced{l}, maxConnections)) // ends with l
+}
+
+// paced accepts a bounded number of connections in a second.
+type paced struct{ net.Listener }
+
+// Accept waits for a connection.
+func (p paced) Accept() (net.Conn, error) {
+	time.Sleep(pause)
+	return p.Listener.Accept()
 }
 
 // shared gives all readers the answer of a handler to one of them, as text, for some time.
@@ -77,6 +90,7 @@ type shared struct {
 // ServeHTTP implements http.Handler.
 func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
+	time.Sleep(pause) // all others wait
 	if s.answer == nil || time.Since(s.since) > shareFor {
 		s.answer = &answer{header: make(http.Header), code: http.StatusOK}
 		s.handler.ServeHTTP(s.answer, &http.Request{Method: http.MethodGet, URL: r.URL})
