@@ -172,14 +172,6 @@ func (w *Wait) AtLeast(d time.Duration) (restore func()) {
 // goroutine may call SetBusy.
 func (w *Wait) SetBusy(busy func() bool) { w.busy.Store(&busy) }
 
-// SetPredict sets the function that returns the predicted time of the call that this rank waits for, 0 where there is
-// none. The goroutine that publishes calls it.
-func (w *Wait) SetPredict(predict func() time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.foretell = predict
-}
-
 // Close ends the use of w.
 func (w *Wait) Close() {
 	w.mu.Lock()
@@ -221,21 +213,6 @@ func (w *Wait) Publish(in string, since time.Time, blockers []Blocker) *Stalled 
 		return nil
 	}
 	return w.stalled
-}
-
-// predict returns the predicted time of the call in, which it retains for the next waits in that call.
-func predict(w *Wait, in string) time.Duration {
-	w.mu.Lock()
-	foretell, last := w.foretell, w.predicted
-	w.mu.Unlock()
-	if foretell == nil || last.in == in {
-		return last.usual
-	}
-	last = publication{in: in, usual: foretell()}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.predicted = last
-	return last.usual
 }
 
 // Renew calls Publish with the latest facts about a wait that is already published, or that has lasted for about the
