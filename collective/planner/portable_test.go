@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// A Planner that has travelled makes the plans of the one that it comes from.
+// A Planner that has traveled makes the plans of the one that it comes from.
 func TestPortable(t *testing.T) {
 	for _, name := range []string{"dgx1v", "pcie8", "dgxh100-x2"} {
 		g, _ := topo.Machine(name)
