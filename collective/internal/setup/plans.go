@@ -180,7 +180,9 @@ func (s *Setup) program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engin
 	err error) {
 	s.Plans.mu.Lock()
 	defer s.Plans.mu.Unlock()
-	defer s.recordPlanning(kind, time.Now())
+	if to := s.Waiter.Watch.Record(); to != nil {
+		defer s.recordPlanning(to, kind, time.Now())
+	}
 	p := s.Plans.now
 	if inOrder {
 		if p, err = s.Plans.inOrder(); err != nil {
@@ -207,10 +209,9 @@ func (s *Setup) program(kind plan.Kind, root, bytes int, inOrder bool) (_ *engin
 }
 
 // recordPlanning records the search for a plan that has begun then, if it took long.
-func (s *Setup) recordPlanning(kind plan.Kind, began time.Time) {
+func (s *Setup) recordPlanning(to *record.Writer, kind plan.Kind, began time.Time) {
 	const long = 100 * time.Microsecond
-	to, took := s.Waiter.Watch.Record(), time.Since(began)
-	if to != nil && took >= long {
+	if took := time.Since(began); took >= long {
 		to.Put(&record.Event{Kind: record.Plan, Comm: to.Name(s.Name), Label: to.Name(call.Kind(kind).String()), Peer: -1,
 			Start: to.Time(began), Took: took})
 	}
