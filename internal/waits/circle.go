@@ -91,12 +91,21 @@ func holds(stuck map[int]*node, w Waiting) bool {
 // collective are not a circle: each of them waits for several ranks, and they make progress as soon as the missing rank
 // enters the call.
 func shortest(all map[int]*node, others bool) []hop {
-	if others && inOneCollective(all) {
+	if !inOneCollective(all) { // ranks of one call may wait for each other only since another is in none of it
+		if ring := shortestOf(all, true); ring != nil {
+			return ring
+		}
+	}
+	if others {
 		return nil
 	}
-	var best []hop
+	return shortestOf(all, false)
+}
+
+// shortestOf is shortest, of the rings that several selects: see ringFrom.
+func shortestOf(all map[int]*node, several bool) (best []hop) {
 	for _, start := range slices.Sorted(maps.Keys(all)) {
-		if ring := ringFrom(all, start, others); ring != nil && (best == nil || len(ring) < len(best)) {
+		if ring := ringFrom(all, start, several); ring != nil && (best == nil || len(ring) < len(best)) {
 			best = ring
 		}
 	}
@@ -127,9 +136,9 @@ type spot struct {
 	several bool
 }
 
-// ringFrom returns the shortest path from start back to start over ranks that are not below it. With others, a path
+// ringFrom returns the shortest path from start back to start over ranks that are not below it. With several, a path
 // within a single collective does not count.
-func ringFrom(all map[int]*node, start int, others bool) []hop {
+func ringFrom(all map[int]*node, start int, several bool) []hop {
 	came := map[spot]hop{}
 	before := map[spot]spot{}
 	first := spot{rank: start}
@@ -142,7 +151,7 @@ func ringFrom(all map[int]*node, start int, others bool) []hop {
 			for _, to := range wait.For {
 				h := hopOf(at.rank, to, wait)
 				next := spot{to, at.several || at != first && came[at].in != h.in}
-				if to == start && (!others || next.several || !call.IsCollective(wait.In)) {
+				if to == start && (!several || next.several || !call.IsCollective(wait.In)) {
 					ring := []hop{h}
 					for ; at != first; at = before[at] {
 						ring = append(ring, came[at])

@@ -125,3 +125,20 @@ func TestFarm(t *testing.T) {
 		t.Errorf("%+v, want a circle", c)
 	}
 }
+
+// TestRingThroughSeveralCalls: where one rank waits in another call, the circle is through that call, and not the
+// shorter one of ranks that only wait for it.
+func TestRingThroughSeveralCalls(t *testing.T) {
+	const in = "AllReduce #21 (sum of 262144 float32)"
+	wait := func(call string, on ...int) []Waiting { return []Waiting{{In: call, For: on}} }
+	v := Judge([]Seen{{Rank: 0, Waits: wait(in, 1, 2, 3)}, {Rank: 1, Waits: wait(in, 0, 2, 3)},
+		{Rank: 2, Waits: wait("Recv (1 float32, tag 7)", 1)}, {Rank: 3, Waits: wait(in, 0, 1, 2)}})
+	want := "rank 1 waits in " + in + " for rank 2, rank 2 in Recv (1 float32, tag 7) for rank 1: a circle"
+	if !strings.HasPrefix(v.Circle, want) {
+		t.Errorf("%q, want %q", v.Circle, want)
+	}
+	v = Judge([]Seen{{Rank: 0, Waits: wait(in, 1)}, {Rank: 1, Waits: wait(in, 0)}})
+	if want := "a circle; all are in one call (hint: is the network between them cut?)"; !strings.HasSuffix(v.Circle, want) {
+		t.Errorf("%q, want %q", v.Circle, want)
+	}
+}
