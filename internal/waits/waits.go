@@ -122,6 +122,7 @@ type Wait struct {
 	least     time.Duration // set by AtLeast
 	mu        sync.Mutex
 	now       publication
+	recorded  []recorded           // of now
 	foretell  func() time.Duration // see SetPredict
 	predicted publication          // the call and the time that foretell has returned last
 	stalled   *Stalled             // the latest
@@ -204,11 +205,14 @@ func (w *Wait) Publish(in string, since time.Time, blockers []Blocker) *Stalled 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fresh := w.now.since != since || !w.gaveUp.IsZero()
+	if fresh && w.gaveUp.IsZero() {
+		recordEnd(w, 0)
+	}
 	w.now, w.gaveUp = publication{in, blockers, since, usual}, time.Time{}
 	if fresh {
 		w.begin()
-		recordWait(w, record.Open)
 	}
+	recordOpen(w)
 	if w.stalled == nil || w.stalled.number != w.number {
 		return nil
 	}
@@ -277,7 +281,7 @@ func (w *Wait) Clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gaveUp.IsZero() {
-		recordWait(w, 0)
+		recordEnd(w, 0)
 	}
 	w.now, w.gaveUp = publication{}, time.Time{}
 	w.number++
@@ -297,7 +301,7 @@ func (w *Wait) GiveUp() {
 	defer w.job.show()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	recordWait(w, record.Failed)
+	recordEnd(w, record.Failed)
 	w.gaveUp = time.Now()
 	w.reportEnd()
 	w.clock.stop()
