@@ -58,7 +58,7 @@ func SendObject[T any](ctx context.Context, c *Comm, v T, to, tag int) error {
 // rank cannot decode the object it alone returns an error, and the communicator is unchanged.
 func RecvObject[T any](ctx context.Context, c *Comm, from, tag int) (v T, st Status, err error) {
 	data, st, err := RecvNew[encodedByte](ctx, c, from, tag)
-	if err != nil {
+	if err != nil || st.Source == NoRank {
 		return v, st, err
 	}
 	return v, st, decode("RecvObject", c.inner().Rank, st.Source, kernel.BytesOf(data), &v)

@@ -148,8 +148,10 @@ func TestNoRank(t *testing.T) {
 		}
 		k, recvErr := Recv(ctx, c, buf, NoRank, 1)
 		_, st, newErr := RecvNew[int](ctx, c, NoRank, 1)
+		v, _, objectErr := RecvObject[*int](ctx, c, NoRank, 1)
+		newErr = errors.Join(newErr, objectErr, SendObject(ctx, c, 7, NoRank, 1))
 		if err := errors.Join(err, sendErr, Send(ctx, c, buf, NoRank, 1), recvErr, newErr); err != nil || k != 0 ||
-			st.Source != NoRank {
+			st.Source != NoRank || v != nil {
 			return fmt.Errorf("%d elements, %+v, %w", k, st, err)
 		}
 		return nil

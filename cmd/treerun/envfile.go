@@ -13,8 +13,8 @@ const maxEnvFile = 4 << 20
 // readEnvFile returns the lines of a file of environment variables as the values of -x. The format is that of docker's
 // --env-file: NAME=VALUE, or a NAME alone; the value is the rest of the line as it is, and # begins a line that does
 // not count.
-func readEnvFile(name string) (exports []string, err error) {
-	text, err := safefile.Read(name, maxEnvFile)
+func readEnvFile(file string) (exports []string, err error) {
+	text, err := safefile.Read(file, maxEnvFile)
 	if err != nil {
 		return nil, cmdline.Usagef("--env-file: %w", err)
 	}
@@ -27,8 +27,8 @@ func readEnvFile(name string) (exports []string, err error) {
 		}
 		name, _, _ := strings.Cut(line, "=")
 		if name == "" || strings.ContainsAny(name, " \t*?[\"'") {
-			return nil, cmdline.Usagef("--env-file: line %d: %.40q is not NAME=VALUE (hint: no quotes, no \"export\")",
-				number, line)
+			return nil, cmdline.Usagef("--env-file: %s, line %d: %.40q is not NAME=VALUE (hint: no quotes, no \"export\")",
+				file, number, line)
 		}
 		exports = append(exports, line)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 )
@@ -270,6 +271,16 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 	}
 	if dir != "" {
 		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
+	}
+	if j.Result != "" {
+		if err := safefile.CanSave(j.Result); err != nil {
+			j.Result = ""
+			return nil, fmt.Errorf("--result: %w", err)
+		}
+	}
+	if o.colon {
+		screen.Err.Printf("treerun: the colon is an argument of %s (hint: \": -np N PROGRAM\" begins another program; -- "+
+			"before %[1]s accepts the colon)", j.Program)
 	}
 	j.Tag = o.tag(j.Size)
 	if n := len(j.Show); n > 0 && j.Show[n-1] >= j.Size {

@@ -33,6 +33,7 @@ type options struct {
 	exports       []string
 	envFile       string
 	parts         []part // where the job has several programs
+	colon         bool   // a colon is an argument, and may have been meant to begin a program
 	pprofDir      string
 	traceFile     string
 	metrics       string

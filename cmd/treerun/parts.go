@@ -52,6 +52,7 @@ func (o *options) splitParts(args []string) error {
 		}
 	}
 	if len(all) == 0 || o.flags.ArgsLenAtDash() >= 0 { // all arguments after "--" are the program's
+		o.colon = slices.Contains(args, ":") && o.flags.ArgsLenAtDash() < 0
 		return nil
 	}
 	all = append(all, args[rest:])

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
@@ -72,7 +71,7 @@ func (o *options) report(j *launch.Job) (func(*recording.Job) error, error) {
 	}
 	file, err := filepath.Abs(o.reportFile)
 	if err == nil {
-		_, err = os.Stat(filepath.Dir(file))
+		err = safefile.CanSave(file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--report: %w", err)
@@ -80,7 +79,7 @@ func (o *options) report(j *launch.Job) (func(*recording.Job) error, error) {
 	return func(r *recording.Job) error {
 		page, err := report.HTML(summary.Page(r, wire.BuildVersion()))
 		if err == nil {
-			err = safefile.Store(file, page)
+			err = safefile.Save(file, page)
 		}
 		if err != nil {
 			return fmt.Errorf("--report: %w", err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,6 +134,50 @@ func Store(name string, data []byte) error { return write(name, data, os.Rename)
 // Create is like Store, but leaves an existing file alone: errors.Is finds fs.ErrExist.
 func Create(name string, data []byte) error { return write(name, data, os.Link) }
 
+// CanSave reports an error where Save cannot write a file of that name: the folder above is missing, or it is a folder.
+func CanSave(name string) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder", name)
+	}
+	info, err := os.Stat(filepath.Dir(name))
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", filepath.Dir(name))
+	}
+	return err
+}
+
+// Save writes a file that a user has named, whole or not at all, and replaces an existing one, or the one behind a link.
+// What is no regular file, such as a device or a pipe, gets the data. A new file has the usual rights.
+func Save(name string, data []byte) error {
+	if behind, err := filepath.EvalSymlinks(name); err == nil {
+		name = behind
+	}
+	mode := fs.FileMode(0o666)
+	info, err := os.Lstat(name)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, mode)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(data)
+		return errors.Join(err, f.Close())
+	case err == nil:
+		mode = info.Mode().Perm()
+	}
+	tmp := filepath.Join(filepath.Dir(name), fmt.Sprint(temporary, rand.Uint64()))
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp) // fails where it has been renamed
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp, name)
+}
+
 const (
 	temporary  = ".treerun-" // how the names of temporary files begin
 	staleAfter = time.Minute // after this time a temporary file has no owner any more
@@ -149,6 +194,9 @@ func write(name string, data []byte, give func(from, to string) error) error {
 		return err
 	}
 	for _, old := range stale {
+		if strings.Trim(strings.TrimPrefix(filepath.Base(old), temporary), "0123456789") != "" {
+			continue // it is not ours
+		}
 		if info, err := os.Lstat(old); err == nil && time.Since(info.ModTime()) > staleAfter {
 			_ = os.Remove(old) // another process may do the same
 		}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -134,5 +135,52 @@ func TestStoreTogether(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(file))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v, want one file", entries, err)
+	}
+}
+
+// Save replaces regular files, also behind links; devices, pipes and other users' names stay, and nothing else is left.
+func TestSave(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	mine := in(".treerun-mynotes")
+	for _, err := range []error{os.WriteFile(mine, nil, 0o600), os.Chtimes(mine, time.Time{}, time.Now().Add(-time.Hour)),
+		os.WriteFile(in("old"), []byte("a longer text than the new one"), 0o640), os.Symlink("old", in("link")),
+		os.Symlink("new", in("dangling")), syscall.Mkfifo(in("fifo"), 0o600), os.Mkdir(in("dir"), 0o700),
+		Store(in("stored"), nil)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := make(chan string)
+	go func() {
+		text, _ := os.ReadFile(in("fifo"))
+		read <- string(text)
+	}()
+	for _, name := range []string{"link", "dangling", "fifo", "fresh"} {
+		if err := errors.Join(CanSave(in(name)), Save(in(name), []byte("data"))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if text := <-read; text != "data" {
+		t.Errorf("the pipe got %q", text)
+	}
+	mask := syscall.Umask(0)
+	syscall.Umask(mask)
+	usual := 0o666 &^ fs.FileMode(mask)
+	for name, mode := range map[string]fs.FileMode{"old": 0o640, "new": usual, "fresh": usual} {
+		text, err := os.ReadFile(in(name))
+		info, statErr := os.Lstat(in(name))
+		if err != nil || string(text) != "data" || statErr != nil || info.Mode() != mode {
+			t.Errorf("%s: %q, %v, %v", name, text, err, info)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 9 {
+		t.Errorf("%v, %v, want nine entries", entries, err)
+	}
+	for _, name := range []string{"dir", "none/file", "old/file"} {
+		if CanSave(in(name)) == nil || Save(in(name), nil) == nil {
+			t.Errorf("%s can be saved", name)
+		}
 	}
 }

@@ -56,15 +56,21 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 		case call == "" && r.last() != "":
 			last, _, _ := strings.Cut(r.last(), " (")
 			call = "none since " + last
+		case call == "" && r.Page == nil:
+			call = "-"
 		case call == "":
 			call = "none"
+		}
+		size := "-"
+		if r.Process.State.Known() {
+			size = numbers.Bytes(memory >> 20 << 20)
 		}
 		host := ""
 		if several {
 			host = r.Host + "\t"
 		}
 		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", topo.RankList(ranks), host, pid, r.Process.word(),
-			numbers.Bytes(memory>>20<<20), call, waits, on, cmp.Or(line, "-"))
+			size, call, waits, on, cmp.Or(line, "-"))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -69,7 +69,7 @@ func (j *Job) store(r *result) {
 	j.stored = true
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = safefile.Store(j.Result, append(data, '\n'))
+		err = safefile.Save(j.Result, append(data, '\n'))
 	}
 	if err != nil {
 		output.NewScreen(os.Stdout, os.Stderr).Err.Errorf("--result: %v", err)

@@ -128,6 +128,7 @@ func (p place) event(j *recording.Job) *record.Event { return &j.Processes[p.pro
 func slowest(j *recording.Job) []report.Slow {
 	type call struct {
 		comm, sort string
+		attempt    int // of the processes
 		number     uint64
 		place      // of messages, which have no number
 	}
@@ -139,7 +140,7 @@ func slowest(j *recording.Job) []report.Slow {
 			if e.Kind != record.Call || e.Flags&record.Begun != 0 || int(e.Row) == status.RowLook {
 				continue
 			}
-			c := call{comm: p.Name(e.Comm), sort: e.Sort(), number: e.Number}
+			c := call{comm: p.Name(e.Comm), sort: e.Sort(), attempt: p.Attempt, number: e.Number}
 			if e.Number == 0 {
 				c.place = place{i, k}
 			}
