@@ -21,8 +21,8 @@ type recorded struct {
 	since time.Time
 }
 
-// recordOpen records the published wait, as one event for each of the first ranks that it is for. A rank that it was for
-// before, and is not any more, gets its end. The caller holds mu.
+// recordOpen records the published wait, as one event for each of the first ranks that it is for. A rank that it was
+// for before, and is not any more, gets its end. The caller holds mu.
 func recordOpen(w *Wait) {
 	if w.job.Record == nil || time.Since(w.now.since) < longWait {
 		return

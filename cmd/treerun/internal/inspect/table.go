@@ -51,16 +51,6 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 		if d := r.since(j.Seen); d > 0 {
 			waits, on = seconds(d), j.on(r)
 		}
-		call := r.in()
-		switch {
-		case call == "" && r.last() != "":
-			last, _, _ := strings.Cut(r.last(), " (")
-			call = "none since " + last
-		case call == "" && r.Page == nil:
-			call = "-"
-		case call == "":
-			call = "none"
-		}
 		size := "-"
 		if r.Process.State.Known() {
 			size = numbers.Bytes(memory >> 20 << 20)
@@ -70,7 +60,7 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 			host = r.Host + "\t"
 		}
 		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", topo.RankList(ranks), host, pid, r.Process.word(),
-			size, call, waits, on, cmp.Or(line, "-"))
+			size, r.call(), waits, on, cmp.Or(line, "-"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -98,6 +88,20 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 		}
 	}
 	return nil
+}
+
+// call is what the table has about the call of the rank.
+func (r *Rank) call() string {
+	last, _, _ := strings.Cut(r.last(), " (")
+	switch in := r.in(); {
+	case in != "":
+		return in
+	case last != "":
+		return "none since " + last
+	case r.Page == nil:
+		return "-"
+	}
+	return "none"
 }
 
 // groups returns the ranks, those together that a line of the table describes alike. Ranks that do not wait for others
