@@ -138,7 +138,8 @@ func TestRingThroughSeveralCalls(t *testing.T) {
 		t.Errorf("%q, want %q", v.Circle, want)
 	}
 	v = Judge([]Seen{{Rank: 0, Waits: wait(in, 1)}, {Rank: 1, Waits: wait(in, 0)}})
-	if want := "a circle; all are in one call (hint: is the network between them cut?)"; !strings.HasSuffix(v.Circle, want) {
+	want = "a circle; all are in one call (hint: is the network between them cut?)"
+	if !strings.HasSuffix(v.Circle, want) {
 		t.Errorf("%q, want %q", v.Circle, want)
 	}
 }
