@@ -134,7 +134,7 @@ func Store(name string, data []byte) error { return write(name, data, os.Rename)
 // Create is like Store, but leaves an existing file alone: errors.Is finds fs.ErrExist.
 func Create(name string, data []byte) error { return write(name, data, os.Link) }
 
-// CanSave reports an error where Save cannot write a file of that name: the folder above is missing, or it is a folder.
+// CanSave reports an error where Save cannot write a file of that name: the folder above is missing, or it is one.
 func CanSave(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder", name)
@@ -146,8 +146,8 @@ func CanSave(name string) error {
 	return err
 }
 
-// Save writes a file that a user has named, whole or not at all, and replaces an existing one, or the one behind a link.
-// What is no regular file, such as a device or a pipe, gets the data. A new file has the usual rights.
+// Save writes a file that a user has named, whole or not at all, and replaces an existing one, or the one behind a
+// link. What is no regular file, such as a device or a pipe, gets the data. A new file has the usual rights.
 func Save(name string, data []byte) error {
 	if behind, err := filepath.EvalSymlinks(name); err == nil {
 		name = behind
