@@ -142,6 +142,20 @@ func TestMetricsOfRestarts(t *testing.T) {
 	l.checkEnd(128 + int(syscall.SIGKILL))
 }
 
+// The counters of the job keep the calls of a rank that is lost.
+func TestMetricsOfLostRanks(t *testing.T) {
+	address := testutil.FreeAddress(t)
+	l := startTreerun(t, nil, "-np", "3", "--on-failure", "shrink", "--metrics", address, "lives", "1000000000",
+		"2000:1:0:kill")
+	awaitMetrics(t, address, "calls of the lost rank", func(text string) bool {
+		all := metric(text, `size_calls_total\{call="AllReduce",from_bytes="8",.*\}`)
+		of := func(rank string) float64 { return metric(text, `calls_total\{call="AllReduce",.*rank="`+rank+`"\}`) }
+		return metric(text, `ranks\{.*\}`) == 2 && of("0") > 0 && of("2") > 0 && all >= of("0")+of("2")+1000
+	})
+	l.signal(syscall.SIGKILL)
+	l.checkEnd(128 + int(syscall.SIGKILL))
+}
+
 // Programs that use treerun link neither the metrics nor the timeline.
 func TestProgramsHaveNoMetrics(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "../../rank", "../../collective/...", "../../cuda/...").Output()

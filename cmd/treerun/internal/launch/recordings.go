@@ -145,6 +145,11 @@ func (c *recordings) requestTotals(answer chan<- *recording.Live) {
 			return
 		}
 		over = true
+		for _, p := range c.processes {
+			if p.Count > 0 || len(p.Totals) > 0 {
+				l.Ended = append(l.Ended, &p.Head)
+			}
+		}
 		for h, number := range waiting {
 			l.Silent = append(l.Silent, h.Name)
 			delete(c.asked, number)

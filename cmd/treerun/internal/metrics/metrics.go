@@ -22,6 +22,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
+	"github.com/treerun/treerun/internal/record"
 )
 
 const (
@@ -193,6 +194,15 @@ type sums struct {
 	bounded                                           int64 // the time of calls whose bound is known
 }
 
+func (s *sums) add(t *record.Total) {
+	s.calls, s.bytes, s.bus, s.busy, s.waited = s.calls+t.Calls, s.bytes+t.Bytes, s.bus+t.Bus, s.busy+t.Busy,
+		s.waited+t.Waited
+	s.predicted, s.bound = s.predicted+t.Predicted, s.bound+t.Bound
+	if t.Bound > 0 {
+		s.bounded += t.Busy
+	}
+}
+
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	m := all()
@@ -220,14 +230,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		calls := map[string]*sums{}
 		for i := range r.Totals {
 			t := &r.Totals[i]
-			for _, s := range []*sums{of(calls, t.Sort()), of(sizes, sized{t.Sort(), t.From()})} {
-				s.calls, s.bytes, s.bus, s.busy, s.waited = s.calls+t.Calls, s.bytes+t.Bytes, s.bus+t.Bus, s.busy+t.Busy,
-					s.waited+t.Waited
-				s.predicted, s.bound = s.predicted+t.Predicted, s.bound+t.Bound
-				if t.Bound > 0 {
-					s.bounded += t.Busy
-				}
-			}
+			of(calls, t.Sort()).add(t)
+			of(sizes, sized{t.Sort(), t.From()}).add(t)
 		}
 		for call, s := range calls {
 			labels := []string{strconv.Itoa(r.Rank), r.Host, call}
@@ -235,6 +239,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			add(m.bytes, counter, float64(s.bytes), labels...)
 			add(m.seconds, counter, seconds(s.busy), labels...)
 			add(m.waiting, counter, seconds(s.waited), labels...)
+		}
+	}
+	for _, h := range l.Ended { // counters of the job do not fall
+		replans = max(replans, h.Plans)
+		for i := range h.Totals {
+			of(sizes, sized{h.Totals[i].Sort(), h.Totals[i].From()}).add(&h.Totals[i])
 		}
 	}
 	add(m.replans, counter, float64(replans))

@@ -56,7 +56,8 @@ type Live struct {
 	Alive    []int // ranks that run
 	Restarts int   // of ranks, each counted
 	Ranks    []LiveRank
-	Silent   []string // hosts that have not answered
+	Ended    []*record.Head // totals of processes that have ended
+	Silent   []string       // hosts that have not answered
 }
 
 // LiveRank is the totals of a rank that runs.
