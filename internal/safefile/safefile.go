@@ -170,12 +170,17 @@ func Save(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp) // fails where it has been renamed
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
+	return fill(f, name, data, os.Rename)
+}
+
+// fill writes data into a new temporary file, closes it, and gives it its name. No temporary file is left.
+func fill(tmp *os.File, name string, data []byte, give func(from, to string) error) error {
+	defer os.Remove(tmp.Name()) // fails where it has been renamed
+	_, err := tmp.Write(data)
+	if err = errors.Join(err, tmp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(tmp, name)
+	return give(tmp.Name(), name)
 }
 
 const (
@@ -205,10 +210,5 @@ func write(name string, data []byte, give func(from, to string) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // fails where it has been renamed
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	return give(tmp.Name(), name)
+	return fill(tmp, name, data, give)
 }

@@ -80,15 +80,10 @@ func (j *Job) JSON(w io.Writer, v *waits.Verdict) error {
 func (j *Job) jsonRank(r *Rank) jsonRank {
 	out := jsonRank{Rank: r.Rank, Host: r.Host, PID: r.PID, Process: r.Process.word(), SystemCall: r.Process.Call,
 		CPU: r.Process.CPU.Seconds(), Memory: r.Process.Memory, Unknown: r.Blind, Call: r.in(), LastCall: r.last(),
-		Waiting: r.since(j.Seen).Seconds(), WaitsFor: []int{}, Line: r.Line, LineUnknown: r.NoLine, Comms: []jsonComm{},
-		Stacks: r.Stack}
+		Waiting: r.since(j.Seen).Seconds(), WaitsFor: list(j.waitedFor(r)),
+		Line: r.Line, LineUnknown: r.NoLine, Comms: []jsonComm{}, Stacks: r.Stack}
 	if r.Process.Call != "" && out.Process == r.Process.Call {
 		out.Process = "blocked"
-	}
-	for i := range r.Waits {
-		if w := &r.Waits[i]; w.GaveUp == 0 && len(out.WaitsFor) == 0 {
-			out.WaitsFor = list(j.waitsFor(r, w))
-		}
 	}
 	if r.Page == nil {
 		return out

@@ -61,22 +61,10 @@ func (j *Job) doing(r *Rank) string {
 		return "in no call"
 	}
 	text := "in " + in
-	for i := range r.Waits {
-		if w := &r.Waits[i]; w.GaveUp == 0 {
-			if to := j.waitsFor(r, w); len(to) > 0 {
-				text += fmt.Sprintf(", waiting for %s %s", plural("rank", len(to)), topo.RankList(to))
-				break
-			}
-		}
+	if to := j.waitedFor(r); len(to) > 0 {
+		text += fmt.Sprintf(", waiting for %s %s", numbers.Plural(len(to), "rank"), topo.RankList(to))
 	}
 	return text
-}
-
-func plural(word string, n int) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 // LastCalls lists, for people, all calls that the page of a rank that has ended has, the latest first.

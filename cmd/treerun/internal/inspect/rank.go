@@ -75,9 +75,7 @@ type Job struct {
 
 // Has reports whether all of these ranks were seen.
 func (j *Job) Has(ranks []int) bool {
-	return !slices.ContainsFunc(ranks, func(rank int) bool {
-		return !slices.ContainsFunc(j.Ranks, func(r Rank) bool { return r.Rank == rank })
-	})
+	return !slices.ContainsFunc(ranks, func(rank int) bool { return j.rank(rank) == nil })
 }
 
 // place is a rank's number in an epoch.
@@ -121,6 +119,18 @@ func (j *Job) waitsFor(r *Rank, w *waits.Waiting) (ranks []int) {
 	}
 	slices.Sort(ranks)
 	return ranks
+}
+
+// waitedFor returns the ranks that the first wait of a rank is for which knows them, in the launcher's numbers.
+func (j *Job) waitedFor(r *Rank) []int {
+	for i := range r.Waits {
+		if w := &r.Waits[i]; w.GaveUp == 0 {
+			if ranks := j.waitsFor(r, w); len(ranks) > 0 {
+				return ranks
+			}
+		}
+	}
+	return nil
 }
 
 // readPage sets the parts of r that are in its status page.

@@ -129,14 +129,7 @@ const maxLines = 32
 
 // on lists the ranks that a rank waits for.
 func (j *Job) on(r *Rank) string {
-	for i := range r.Waits {
-		if w := &r.Waits[i]; w.GaveUp == 0 {
-			if ranks := j.waitsFor(r, w); len(ranks) > 0 {
-				return topo.RankList(ranks)
-			}
-		}
-	}
-	return "-"
+	return cmp.Or(topo.RankList(j.waitedFor(r)), "-")
 }
 
 // word is the state of a process in one word.
