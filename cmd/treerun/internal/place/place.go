@@ -22,6 +22,7 @@ import (
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -199,9 +200,13 @@ func checkList(list string) (_ any, err error) {
 // NamesHosts reports whether hosts were named.
 func (o *Options) NamesHosts() bool { return o.hosts != "" || o.hostfile != "" }
 
-// DefaultRanks returns n, or the number of ranks where n is 0: that of the
-// host's GPUs that the flags leave, without GPUs that of usable cores.
+// DefaultRanks returns n, or the number of ranks of this host where n is 0: that of --ppn, else of the host's GPUs that
+// the flags leave, without GPUs that of usable cores.
 func (o *Options) DefaultRanks(n int) (int, error) {
+	if o.PerHost > 0 && n > o.PerHost {
+		return 0, cmdline.Usagef("%s on one host, but --ppn %d", numbers.Count(n, "rank"), o.PerHost)
+	}
+	n = cmp.Or(n, o.PerHost)
 	r, err := o.GPUs()
 	if err != nil || n > 0 {
 		return n, err
