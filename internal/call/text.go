@@ -1,9 +1,6 @@
 package call
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // The texts of calls are those of reports and errors: "AllReduce #12 (sum of 64 float32)", "Send to rank 2".
 
@@ -21,9 +18,20 @@ func UsedBy(text, comm string) string {
 
 // CircleHint returns a remedy for ranks in calls that wait for each other, "" if none is known.
 func CircleHint(texts []string) string {
-	isSend := func(text string) bool { return strings.HasPrefix(text, "Send") && !strings.HasPrefix(text, "SendRecv") }
-	if slices.ContainsFunc(texts, func(text string) bool { return !isSend(text) }) {
-		return ""
+	sends, devices := 0, false
+	for _, text := range texts {
+		if strings.HasPrefix(text, "Send") && !strings.HasPrefix(text, "SendRecv") {
+			sends++
+		}
+		devices = devices || strings.HasPrefix(text, "SendDevice")
 	}
-	return "SendRecv, or SendRecvDevice, sends and receives at once"
+	switch {
+	case sends == len(texts) && devices:
+		return "SendRecvDevice sends and receives at once"
+	case sends == len(texts):
+		return "SendRecv sends and receives at once"
+	case sends > 0 && !devices:
+		return "StartSend does not wait for the receiver, as a Send of more than 64 KiB does"
+	}
+	return ""
 }

@@ -19,14 +19,17 @@ func TestUsedBy(t *testing.T) {
 func TestCircleHint(t *testing.T) {
 	for _, c := range []struct {
 		texts []string
-		want  bool
+		want  string
 	}{
-		{[]string{"Send to rank 1", "SendDevice to rank 0"}, true},
-		{[]string{"Send to rank 1", "SendRecv with rank 0"}, false},
-		{[]string{"Send to rank 1", "Recv from rank 0"}, false},
+		{[]string{"Send (9 int8, tag 1)", "Send (8 int8, tag 1)"}, "SendRecv sends and receives at once"},
+		{[]string{"SendDevice to rank 1", "SendDevice to rank 0"}, "SendRecvDevice sends and receives at once"},
+		{[]string{"Send (9 int8, tag 1)", "Barrier #1"},
+			"StartSend does not wait for the receiver, as a Send of more than 64 KiB does"},
+		{[]string{"SendDevice to rank 1", "Recv from rank 0"}, ""},
+		{[]string{"SendRecv with rank 1", "Recv from rank 0"}, ""},
 	} {
-		if hint := CircleHint(c.texts); (hint != "") != c.want {
-			t.Errorf("%q: hint %q", c.texts, hint)
+		if hint := CircleHint(c.texts); hint != c.want {
+			t.Errorf("%q: hint %q, want %q", c.texts, hint, c.want)
 		}
 	}
 	if !IsCollective("AllReduce #1") || IsCollective("Recv from rank 0") {
