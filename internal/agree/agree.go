@@ -96,7 +96,8 @@ func open[T any](blobs [][]byte, number func(i int) int, own error) ([]T, error)
 func read[T any](blob []byte) (value T, why string) {
 	var t message[T]
 	if err := strict.Unmarshal(blob, &t); err != nil {
-		return value, fmt.Sprintf("its message cannot be read: %v (hint: all ranks must run the same build)", err)
+		return value, fmt.Sprintf("its message cannot be read: %v (hint: all ranks run the same build, and make the "+
+			"same calls)", err)
 	}
 	return t.Value, strict.Printable(t.Failed, maxFailed)
 }

@@ -32,7 +32,7 @@ func TestExchange(t *testing.T) {
 		{[][]byte{bad, good, bad}, nil, 10, "rank 10: no port ?[2J; rank 30: no port ?[2J"},
 		{[][]byte{good, bad, bad}, why, 0, "rank 0: no memory; rank 20: no port ?[2J; rank 30: no port ?[2J"},
 		{[][]byte{good, {9, 9}, nil}, nil, 20,
-			"rank 20: its message cannot be read: 1 bytes are left over (hint: all ranks"},
+			"rank 20: its message cannot be read: 1 bytes are left over (hint: all ranks run"},
 		{[][]byte{good, nil, good}, nil, 20, "rank 20: its message cannot be read: a length goes beyond"},
 	} {
 		_, err := Exchange(ctx, gatherOf(c.blobs...), 4, number, 7, c.failed)
