@@ -47,9 +47,9 @@ func TestStartDup(t *testing.T) {
 				return fmt.Errorf("rank %d of %d of %s", sub.Rank(), sub.Size(), sub.Name())
 			}
 			got := make([]uint8, 3)
-			m, err := SendRecv(ctx, sub, []uint8{uint8(i)}, to, got, from, 7)
-			if err = errors.Join(err, sumOn(ctx, sub)); err != nil || m != 1 || got[0] != uint8(i) {
-				return fmt.Errorf("copy %d: got %v: %w", i, got[:m], err)
+			st, err := SendRecv(ctx, sub, []uint8{uint8(i)}, to, got, from, 7)
+			if err = errors.Join(err, sumOn(ctx, sub)); err != nil || st.Count != 1 || got[0] != uint8(i) {
+				return fmt.Errorf("copy %d: got %v: %w", i, got[:1], err)
 			}
 		}
 		err = errors.Join(early.Wait(ctx), sumOn(ctx, c))
@@ -260,7 +260,7 @@ func TestStartDupDropped(t *testing.T) {
 			started = append(started, d)
 		}
 		time.Sleep(100 * time.Millisecond) // most are made meanwhile
-		if err := c.Close(); err == nil || !strings.Contains(err.Error(), "calls or messages under way") {
+		if err := c.Close(); err == nil || !strings.Contains(err.Error(), "StartDup under way") {
 			return fmt.Errorf("Close: %w", err)
 		}
 		for _, d := range started {
@@ -300,11 +300,11 @@ func TestStartDupFails(t *testing.T) {
 				return err
 			}
 			err := c.Close()
-			if err == nil || !strings.Contains(err.Error(), "with calls or messages under way") {
+			if err == nil || !strings.Contains(err.Error(), "with StartDup under way") {
 				return fmt.Errorf("Close: %w", err)
 			}
 			return nil
-		}, "rank 0 closed its communicator with calls or messages under way"},
+		}, "rank 0 closed its communicator with StartDup under way"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {

@@ -104,9 +104,13 @@ func (c *Comm) close() error {
 		c.Endpoint.Abort(setup.LostRank(c.Setup.World))
 	default:
 	}
-	if !c.Engine.Settled() || len(c.started) > 0 {
+	if settled := c.Engine.Settled(); !settled || len(c.started) > 0 {
+		under := startDup
+		if !settled {
+			under = engine.UnderWay(c.Engine)
+		}
 		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
-			"rank %d closed its communicator with calls or messages under way; Wait for all of them before Close", c.Rank))
+			"rank %d closed its communicator with %s under way; Wait for it before Close", c.Rank, under))
 	}
 	c.Engine.Flush(context.Background(), &c.Waiter)
 	c.Devices.Session.Finish()

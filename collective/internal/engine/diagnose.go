@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/waits"
 )
@@ -16,6 +17,14 @@ func (e *Engine) doing() string {
 		return e.first.ID.String()
 	}
 	return "nothing"
+}
+
+// UnderWay names a message or call that is under way on this rank, whether the rank waits for it or not.
+func UnderWay(e *Engine) string {
+	if p := p2p.UnderWay(e.Messages); p != nil {
+		return p.String()
+	}
+	return e.doing()
 }
 
 // Waited returns the ID of the call that the rank of e waits for, false if it waits for no call.
