@@ -112,6 +112,13 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	return outside(c.inner().Split(ctx, color, key, opts...))
 }
 
+// SplitByHost is a Split by the hosts of ranks: each rank gets a communicator of the ranks of c on its own host, in
+// their order.
+func (c *Comm) SplitByHost(ctx context.Context, opts ...Option) (*Comm, error) {
+	in := c.inner()
+	return c.Split(ctx, in.Setup.World.HostOf(in.Rank), in.Rank, opts...)
+}
+
 // Dup makes a communicator with the ranks of c, for a library that gets c as an argument: calls and messages on the two
 // communicators do not match each other. All ranks call Dup together; see Split.
 func (c *Comm) Dup(ctx context.Context, opts ...Option) (*Comm, error) {

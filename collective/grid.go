@@ -19,6 +19,9 @@ type Grid struct {
 // dimension that is periodic the first and the last ranks are neighbors; nil: none is. NewGrid does not communicate.
 func NewGrid(c *Comm, dims []int, periodic []bool) (*Grid, error) {
 	const name = "NewGrid"
+	if c == nil {
+		return nil, c.inner().ArgumentError(name, "")
+	}
 	n := 1
 	for _, d := range dims {
 		if d < 1 || d > c.inner().Size {

@@ -50,6 +50,8 @@ func TestNilComm(t *testing.T) {
 			"Probe":              func() error { _, err := Probe(ctx, none, 1, 0); return err },
 			"TryProbe":           func() error { _, _, err := TryProbe(none, 0, 0); return err },
 			"SendRecv":           func() error { _, err := SendRecv(ctx, none, x[:1], 1, x[1:], 0, 0); return err },
+			"NewGrid":            func() error { _, err := NewGrid(none, []int{1}, nil); return err },
+			"SplitByHost":        func() error { _, err := none.SplitByHost(ctx); return err },
 			"Split":              func() error { _, err := none.Split(ctx, 0, 0); return err },
 			"Sub":                func() error { _, err := none.Sub(ctx, []int{0}); return err },
 			"Alloc":              func() error { _, err := Alloc[int32](none, 5); return err },

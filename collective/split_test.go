@@ -265,3 +265,37 @@ func TestExplainAnytime(t *testing.T) {
 		return nil
 	})
 }
+
+// TestSplitByHost: each rank gets a communicator of the ranks of its host, in their order, of a part, too.
+func TestSplitByHost(t *testing.T) {
+	hosts := []int{0, 1, 0, 1, 1}
+	for r, err := range runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
+		for range 2 {
+			host, err := c.SplitByHost(t.Context())
+			if err != nil {
+				return err
+			}
+			got := make([]int, host.Size())
+			if err := AllGather(t.Context(), host, []int{c.Rank()}, got); err != nil {
+				return err
+			}
+			if want := [][]int{{0, 2}, {1, 3, 4}}[hosts[c.Rank()]]; !slices.Equal(got, want) {
+				return fmt.Errorf("the ranks of host %d are %v, want %v", hosts[c.Rank()], got, want)
+			}
+			if err := host.Close(); err != nil {
+				return err
+			}
+			dup, err := c.Dup(t.Context())
+			if err != nil {
+				return err
+			}
+			defer dup.Close()
+			c = dup
+		}
+		return nil
+	}, WithGraph(testutil.GraphOn(hosts))) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
