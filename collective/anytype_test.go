@@ -127,9 +127,9 @@ func (m *mover[T]) messages(ctx context.Context) {
 	c, mine := m.c, m.part(m.c.Rank(), elements)
 	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	m.check("SendRecv", func(got []T) error {
-		n, err := SendRecv(ctx, c, mine, next, got, before, 7)
-		if err == nil && n != elements {
-			err = fmt.Errorf("%d elements, want %d", n, elements)
+		st, err := SendRecv(ctx, c, mine, next, got, before, 7)
+		if want := (Status{before, 7, elements}); err == nil && st != want {
+			err = fmt.Errorf("%+v, want %+v", st, want)
 		}
 		return err
 	}, m.part(before, elements))

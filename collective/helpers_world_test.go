@@ -91,9 +91,9 @@ func received[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) er
 
 // exchanged is a SendRecv of messages that fill recv.
 func exchanged[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
-	n, err := SendRecv(ctx, c, send, to, recv, from, tag)
-	if err == nil && n != len(recv) {
-		err = fmt.Errorf("%d elements came, want %d", n, len(recv))
+	st, err := SendRecv(ctx, c, send, to, recv, from, tag)
+	if err == nil && st.Count != len(recv) {
+		err = fmt.Errorf("%d elements came, want %d", st.Count, len(recv))
 	}
 	return err
 }

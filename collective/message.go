@@ -129,21 +129,27 @@ func messageOf[T any](p *p2p.Message, buf []T, peer, tag int) *p2p.Message {
 	return p
 }
 
-// SendRecv sends send to rank to and receives recv from rank from, with the same tag, both at once: ranks that do this
-// in a cycle do not deadlock, whatever the length of the messages. It returns the number of elements received, as Recv
-// does. The slices do not overlap. After an error the contents of recv are undefined.
-func SendRecv[T any](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (int, error) {
+// SendRecv sends send to rank to and receives recv from rank from, or AnySource, with the same tag, both at once: ranks
+// that do this in a cycle do not deadlock, whatever the length of the messages. It returns the Status of the received
+// message, whose Count is in elements of T and may be less than the length of recv. The slices do not overlap. After an
+// error the contents of recv are undefined.
+func SendRecv[T any](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (Status, error) {
 	if kernel.OverlapOf(kernel.BytesOf(send), kernel.BytesOf(recv)) != kernel.Apart {
-		return 0, c.inner().ArgumentError("SendRecv", "send and recv overlap")
+		return Status{}, c.inner().ArgumentError("SendRecv", "send and recv overlap")
 	}
 	in := messageOf(new(p2p.Message), recv, from, tag)
 	in.Fewer = true
 	out := messageOf(new(p2p.Message), send, to, tag)
 	if in.DType == 0 {
-		return 0, c.inner().ArgumentError("SendRecv", "%s", unmovable[T]())
+		return Status{}, c.inner().ArgumentError("SendRecv", "%s", unmovable[T]())
 	}
-	n, err := c.inner().Messages.SendRecv(ctx, in, out, tag)
-	return n / sizeOf[T](), err
+	g, n, err := c.inner().Messages.SendRecv(ctx, in, out, tag)
+	if err != nil {
+		return Status{}, err
+	}
+	st := statusOf(g)
+	st.Count = n / sizeOf[T]() // for any T
+	return st, nil
 }
 
 // StartSend begins a Send; buf must not be changed until the Message is done.

@@ -85,8 +85,30 @@ func TestMessagesToOneself(t *testing.T) {
 			if err != nil || x[3] != 6 {
 				return fmt.Errorf("%v: %w", x, err)
 			}
-			if n, err := SendRecv(t.Context(), c, []int64{7}, me, x, me, 9); err != nil || n != 1 || x[0] != 7 {
-				return fmt.Errorf("%v: %d, %w", x, n, err)
+			if st, err := SendRecv(t.Context(), c, []int64{7}, me, x, AnySource, 9); err != nil || st != (Status{me, 9, 1}) ||
+				x[0] != 7 {
+				return fmt.Errorf("%v: %v, %w", x, st, err)
+			}
+			return Barrier(t.Context(), c)
+		})
+	}
+}
+
+// SendRecv from any source: every rank sends to the next one and receives what comes, of any length.
+func TestSendRecvOfAny(t *testing.T) {
+	for _, count := range []int{0, 3, 40_000} { // nothing, by one chunk, and longer than what a Send keeps
+		mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+			next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+			buf := make([]float64, count+c.Size())
+			st, err := SendRecv(t.Context(), c, slices.Repeat([]float64{float64(c.Rank())}, count+c.Rank()), next, buf,
+				AnySource, 4)
+			if want := (Status{before, 4, count + before}); err != nil || st != want ||
+				st.Count > 0 && buf[st.Count-1] != float64(before) {
+				return fmt.Errorf("%+v, want %+v: %w", st, want, err)
+			}
+			_, err = SendRecv(t.Context(), c, buf[:0], next, buf, before, AnyTag)
+			if !errors.Is(err, ErrArgument) {
+				return fmt.Errorf("a SendRecv with any tag: %w", err)
 			}
 			return Barrier(t.Context(), c)
 		})

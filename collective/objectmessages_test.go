@@ -133,10 +133,13 @@ func TestNoRank(t *testing.T) {
 			right = NoRank
 		}
 		buf := []int{-1}
-		n, err := SendRecv(ctx, c, []int{c.Rank()}, right, buf, left, 0)
-		if want := map[bool][]int{true: {-1, 0}, false: {c.Rank() - 1, 1}}[left == NoRank]; err != nil || buf[0] != want[0] ||
-			n != want[1] {
-			return fmt.Errorf("SendRecv: %d elements, %v, %w", n, buf, err)
+		st, err := SendRecv(ctx, c, []int{c.Rank()}, right, buf, left, 0)
+		want, count := c.Rank()-1, 1
+		if left == NoRank {
+			want, count = -1, 0
+		}
+		if err != nil || buf[0] != want || st != (Status{left, 0, count}) {
+			return fmt.Errorf("SendRecv: %+v, %v, %w", st, buf, err)
 		}
 		m, err := StartRecv(c, buf, NoRank, AnyTag)
 		if err == nil {

@@ -15,26 +15,32 @@ type Messages struct {
 	c     *Comm
 	under p2p.Pool
 	got   []p2p.Got   // memory for the results of later receives
+	came  p2p.Got     // the result of the latest SendRecv
 	probe p2p.Message // the latest Probe
 }
 
-// SendRecv sends out and receives in side by side, and returns how many bytes came.
-func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) (int, error) {
+// SendRecv sends out and receives in side by side, and returns the received message and how many bytes came.
+func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) (p2p.Got, int, error) {
 	const name = "SendRecv"
-	switch {
+	switch none := (p2p.Got{From: p2p.NoRank, Tag: int32(tag)}); {
+	case out.Peer == p2p.NoRank && in.Peer == p2p.NoRank:
+		return none, 0, nil
 	case out.Peer == p2p.NoRank:
-		return m.Run(ctx, name, in, tag, false)
+		in.Got = new(p2p.Got)
+		n, err := m.Run(ctx, name, in, tag, false)
+		return *in.Got, n, err
 	case in.Peer == p2p.NoRank:
 		_, err := m.Run(ctx, name, out, tag, true)
-		return 0, err
+		return none, 0, err
 	}
 	if err := m.check(name, out.Peer, tag, false); err != nil { // before either is begun
-		return 0, err
+		return p2p.Got{}, 0, err
 	}
-	if err := m.begin(name, in.Peer, tag, false); err != nil {
-		return 0, err
+	if err := m.begin(name, in.Peer, tag, true); err != nil {
+		return p2p.Got{}, 0, err
 	}
 	defer m.c.End()
+	m.came, in.Got = p2p.Got{}, &m.came
 	m.c.Tally.enter(status.RowRecv, len(in.Buf)) // which the Send is a part of
 	var sent, begun p2p.Ref
 	var n int
@@ -57,7 +63,7 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 	if err == nil {
 		_, err = m.finish(ctx, sent, 0)
 	}
-	return n, err
+	return m.came, n, err
 }
 
 // ownTag is the tag of messages that make up a call; callers' tags are not negative.
