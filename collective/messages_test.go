@@ -94,7 +94,7 @@ func TestMessagesToOneself(t *testing.T) {
 	}
 }
 
-// SendRecv from any source: every rank sends to the next one and receives what comes, of any length.
+// SendRecv from any source: every rank sends to the next one and receives a message of any length.
 func TestSendRecvOfAny(t *testing.T) {
 	for _, count := range []int{0, 3, 40_000} { // nothing, by one chunk, and longer than what a Send keeps
 		mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {

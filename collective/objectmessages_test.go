@@ -55,7 +55,7 @@ func TestRecvNewAndObjects(t *testing.T) {
 	})
 }
 
-// Objects go out from a root; what it cannot send is an error on all ranks, and the communicator is unchanged.
+// Objects go out from a root; one that it cannot encode is an error on all ranks, and the communicator is unchanged.
 func TestScatterObject(t *testing.T) {
 	ctx := t.Context()
 	for _, size := range []int{1, 2, 5} {

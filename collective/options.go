@@ -93,7 +93,7 @@ func WithPlan(f *plan.File, p *plan.Plan) Option {
 
 // WithoutReplan keeps the plans that New makes. Without it, a communicator of several hosts measures the network
 // between them again when large calls take much longer, or less, than predicted for some seconds, and makes plans for
-// what it then finds; see "When a link becomes slow" in docs/guide.md.
+// the findings; see "When a link becomes slow" in docs/guide.md.
 func WithoutReplan() Option { return func(c *setup.Config) { c.Replan = false } }
 
 // WithStableOrder adds every element in one fixed order: first the ranks of each host in order, and then the hosts in

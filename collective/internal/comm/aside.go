@@ -12,7 +12,7 @@ import (
 // Large calls and messages under way also move while the program is in no call of the communicator, in a goroutine that
 // runs as long as there are any. Small ones, which a Wait ends in less time than it takes to wake that goroutine, do
 // not start it. It polls where the program has left its core, as it does while it waits for a GPU. Where the program
-// computes it looks on, as what it gained there the program would lose. If it was of no use, since the program computed
+// computes it looks on, as its gain would be the program's loss. If it was of no use, since the program computed
 // or waited for its call at once, only every asideTry-th large call has it: the same on all ranks, which need it
 // together.
 const (

@@ -182,7 +182,7 @@ func (l *Looks) failed(a *Args, err error) error {
 	return l.c.failure.again(id.String())
 }
 
-// judge takes in, on rank 0, the times of the first of so many calls.
+// judge takes in, on rank 0, the times of the first calls, of that number.
 func (l *Looks) judge(calls int, times []float64) {
 	var ratios, seconds []float64
 	for i, t := range times[:min(calls, lookTimes)] {

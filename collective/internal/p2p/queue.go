@@ -192,7 +192,7 @@ func (q *Queue) Poll() (moved bool, err error) {
 }
 
 // pass lets the messages to and from each rank move once: first those that this rank sends, as the other ranks can read
-// what it lends while it reads what they lend.
+// its lent memory while it reads theirs.
 func (q *Queue) pass() error {
 	for _, r := range q.active {
 		if err := r.sendAll(); err != nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // Quick does p, a Send or a Receive, as a whole if that takes one chunk and can be done now, and before that nothing
-// else has to move: p is then done. If it reports false, p is for Start, which also finds what is wrong with it. A
-// Receive polls up to so many times: one that has been posted takes longer once its message comes.
+// else has to move: p is then done. If it reports false, p is for Start, which also finds its fault. A Receive
+// polls at most the given number of times: one that has been posted takes longer once its message comes.
 func (q *Queue) Quick(p *Message, send bool, polls int) bool {
 	if q.peers == nil || p.Peer == q.rank || p.Peer == AnySource || p.Tag < 0 || !p.eager() && send {
 		return false
