@@ -83,11 +83,7 @@ func (l *launcher) onClosed(err error) {
 		act(err)
 		return
 	}
-	// No other process would end this one otherwise, nor its children, when it leads its process group, as every
-	// rank does that the launcher started itself.
-	if pid := os.Getpid(); syscall.Getpgrp() == pid {
-		syscall.Kill(-pid, syscall.SIGKILL)
-	}
+	killOwnGroup()
 	fmt.Fprintf(os.Stderr, "treerun: rank %d ends, because the launcher is gone\n", l.cfg.Rank)
 	os.Exit(1)
 }

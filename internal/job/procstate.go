@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // ProcState is the state of a process as reported by the kernel. The zero ProcState is the state of a process that does
@@ -104,7 +102,7 @@ func (s ProcState) String() string {
 	case 't':
 		return "stopped by a debugger"
 	case 'T':
-		if name := unix.SignalName(s.Signal); name != "" {
+		if name := signalName(s.Signal); name != "" {
 			return "stopped by " + name
 		}
 		return "stopped by a signal"
@@ -116,5 +114,5 @@ func (s ProcState) String() string {
 
 // SignalName returns the name of a signal, such as "SIGTERM", or its number if it has no name.
 func SignalName(s syscall.Signal) string {
-	return cmp.Or(unix.SignalName(s), fmt.Sprintf("signal %d", int(s)))
+	return cmp.Or(signalName(s), fmt.Sprintf("signal %d", int(s)))
 }

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // AcceptorConfig describes the callers that an Acceptor admits, and its limits.
@@ -125,7 +123,7 @@ func (a *Acceptor) serve(ln net.Listener) {
 // setQueue sets the number of connections that the system queues for a listener.
 func setQueue(ln net.Listener, n int) {
 	if c, is := ln.(syscall.Conn); is {
-		_ = onSocket(c, func(fd int) error { return unix.Listen(fd, n) }) // if it fails, callers wait longer
+		_ = onSocket(c, func(fd int) error { return setBacklog(fd, n) }) // if it fails, callers wait longer
 	}
 }
 

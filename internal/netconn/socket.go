@@ -6,8 +6,6 @@ import (
 	"net"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // maxPeerTimeout is the longest time for SetPeerTimeout: Linux allows 32767 seconds before the first keepalive probe.
@@ -30,25 +28,7 @@ func SetPeerTimeout(c *net.TCPConn, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	err = onSocket(c, func(fd int) error {
-		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
-	})
-	if err != nil {
-		return fmt.Errorf("setsockopt(TCP_USER_TIMEOUT): %w", err)
-	}
-	return nil
-}
-
-// roundTrip returns the minimum round-trip time between c and its peer, as measured by the kernel.
-func roundTrip(c *net.TCPConn) (least time.Duration, ok bool) {
-	err := onSocket(c, func(fd int) error {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err == nil && info.Min_rtt != ^uint32(0) {
-			least, ok = time.Duration(info.Min_rtt)*time.Microsecond, true
-		}
-		return err
-	})
-	return least, ok && err == nil
+	return onSocket(c, func(fd int) error { return setUserTimeout(fd, d) })
 }
 
 // TooLarge is a possible reason why data does not arrive on a connection over which small packets pass.
@@ -67,15 +47,6 @@ func Jumbo(c net.Conn) (text string) {
 		})
 	}
 	return text
-}
-
-// JumboSocket is Jumbo for a socket. The system may close the socket at any time.
-func JumboSocket(fd int) string {
-	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil || info.Pmtu <= 1500 || info.Pmtu >= 65535 {
-		return ""
-	}
-	return ", or " + TooLarge
 }
 
 // Stalled returns err, an error of a connection, with a possible cause added if err is a timeout and packets are large.

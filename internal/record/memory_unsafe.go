@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -116,20 +115,8 @@ func NewWriter(b []byte, events int) *Writer {
 	w := &Writer{m: (*memory)(unsafe.Pointer(&b[0])), began: time.Now(), offset: Clock(), names: map[string]Name{"": 0},
 		ring: unsafe.Slice((*event)(unsafe.Pointer(&b[headBytes])), events)}
 	w.m.named.Store(1)
-	go func() { // else each 64th event would wait for a page
-		const populateWrite = 23 // since Linux 5.14
-		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)/pageBytes*pageBytes),
-			populateWrite)
-	}()
+	go populate(b) // else each 64th event would wait for a page
 	return w
-}
-
-// Clock returns the time of the clock that all processes of a host share, in nanoseconds since its boot.
-func Clock() int64 {
-	const monotonic = 1
-	var t syscall.Timespec
-	_, _, _ = syscall.Syscall(syscall.SYS_CLOCK_GETTIME, monotonic, uintptr(unsafe.Pointer(&t)), 0)
-	return t.Nano()
 }
 
 // Name returns the number of a name. A name is cut after some 60 bytes. Where there are too many names, the result is

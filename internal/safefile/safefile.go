@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -70,7 +69,7 @@ func ReadOwned(name string, limit int64) ([]byte, fs.FileInfo, error) {
 	if err := regular(name, info); err != nil {
 		return nil, nil, err
 	}
-	if err := owned(name, info.Sys().(*syscall.Stat_t).Uid, os.Geteuid()); err != nil {
+	if err := ownedHere(name, info); err != nil {
 		return nil, nil, err
 	}
 	data, err := read(f, info, limit)
@@ -90,7 +89,7 @@ func refuse(name, format string, args ...any) error {
 
 // open never waits for the other end, as open(2) of a FIFO does.
 func open(name string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	f, err := os.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,7 +2,6 @@ package comm
 
 import (
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/internal/backoff"
@@ -135,13 +134,6 @@ func (m *mover) busy(now time.Time) bool {
 		return used > wall/4
 	}
 	return time.Duration(m.cores)*wall-used < wall/2
-}
-
-// cpuTime returns the CPU time of this process.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // move moves calls and messages, unless a call does or c has failed. It reports whether it could, whether any moved,

@@ -78,9 +78,6 @@ func (d *Doorbell) SendNone(name string, no []byte) error {
 	return unix.Sendto(d.fd, no, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: "@" + name})
 }
 
-// ErrNone is returned by RecvFD when the sender has called SendNone.
-var ErrNone = errors.New("the sender could not send it")
-
 // RecvFD waits up to limit for the one descriptor that comes with token, and drops all other messages except those of
 // SendNone: any process of the host may send here. It returns ErrAgain when the descriptor has not arrived. The caller
 // closes the descriptor. token and no have the same length.

@@ -13,3 +13,6 @@ import "errors"
 
 // ErrAgain is returned by Vectors when a socket has no bytes to read, or no room for more, at the moment.
 var ErrAgain = errors.New("osys: not now")
+
+// ErrNone is returned by RecvFD when the sender has called SendNone.
+var ErrNone = errors.New("the sender could not send it")

@@ -1,0 +1,10 @@
+package job
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// signalName returns the name of a signal, "" if it has none.
+func signalName(s syscall.Signal) string { return unix.SignalName(s) }
