@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/collective"
@@ -202,7 +201,8 @@ func (l *learning) killForTest(w *rank.World) {
 	for kill := range strings.FieldsSeq(os.Getenv("TRAIN_KILL")) {
 		if kill == at && l.step > l.spared {
 			fmt.Printf("rank %d is killed after %d steps\n", w.Origin(), l.step)
-			_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
+			self, _ := os.FindProcess(os.Getpid())
+			_ = self.Kill()
 			select {}
 		}
 	}

@@ -33,6 +33,10 @@ func Variable(flag string) string {
 	return "TREERUN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// ErrSystem is the error of a job of several ranks on another system than Linux.
+var ErrSystem = errors.New("jobs of several ranks need Linux (hint: a Linux container serves, as docker run -it " +
+	"-v .:/src -w /src golang:1.26; one rank runs without treerun)")
+
 // ParseTime parses a time in the form of flags and variables: a number of seconds, or the form of time.ParseDuration.
 func ParseTime(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)

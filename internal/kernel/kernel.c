@@ -1,3 +1,5 @@
+//go:build linux
+
 // The loops of package kernel in C, once per level: loops.h, half.h, find.h and level.h
 // hold them, this file includes those for the baseline of the architecture and,
 // on amd64, for two larger instruction sets, and chooses between them.

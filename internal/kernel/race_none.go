@@ -1,4 +1,4 @@
-//go:build !race && cgo
+//go:build !race && cgo && linux
 
 package kernel
 

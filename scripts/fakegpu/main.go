@@ -1,3 +1,5 @@
+//go:build linux
+
 // Fakegpu makes a fake GPU host for scripts/fake-gpu.sh, which documents its purpose: it builds the libraries, fills
 // the folder and prints the variables of the environment, one a line.
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command hangs shows that treerun finds the reasons of hangs. It runs jobs, brings about one hang in each, and
 // compares the output of treerun status and of the hang watch with it. With HANGS_KIND it is a rank of such a
 // job. For scripts/hangs.sh.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command replan shows that plans follow a network whose links change. With -treerun it makes hosts of network
 // namespaces, runs jobs there while the rate of one card falls and rises, and prints tables. Without, it is a rank of
 // such a job: it sums, checks every element, and prints the time of each call. For scripts/replan.sh.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Report measures treerun, alone or in comparison with Open MPI, MPICH and Gloo, for the pages of docs/lab:
 //
 //	report NAME [flags] FOLDER

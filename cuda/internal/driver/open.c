@@ -1,3 +1,5 @@
+//go:build linux
+
 // Opens the driver's library and looks its entry points up.
 
 #include "calls.h"

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package fakegpu makes a host with GPUs out of this machine, for tests and for scripts/fake-gpu.sh: small C libraries
 // replace the NVIDIA driver and NVML (libcuda.so.1, libnvidia-ml.so.1). Device memory is memory that processes share as
 // with CUDA IPC, streams are threads, peers and links are those of a DGX-1V, and kernels run from the same .cu sources,

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package nethosts makes hosts out of network namespaces, for tests and for scripts: each has its own network devices,
 // hostname, System V IPC and /dev/shm, so that programs take each for a separate machine; process ids, cores and files
 // are those of the real machine. Links may be shaped, cut and split.

@@ -2,6 +2,7 @@ package environ
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -90,6 +91,9 @@ func (l *launcher) job(get func(string) string) (*Job, error) {
 	}
 	if j.Size == 1 {
 		return singleRank(get, j.JobID)
+	}
+	if runtime.GOOS != "linux" {
+		return nil, job.ErrSystem
 	}
 	j.settingsFrom(get)
 	var err error

@@ -1,12 +1,9 @@
-//go:build linux
-
 // Package osys is the part of the operating system that the transports need: sealed memory files, mappings, futexes,
 // doorbells and the descriptors that they pass, and the set of cores a process may use, for transport/shm; sockets that
 // never block, and waiting for many of them, for transport/tcp.
 //
-// It holds thin typed calls and no protocol of its own. Below transport it is
-// the only user of golang.org/x/sys; those import it. It is for
-// Linux only, and so is treerun.
+// It holds thin typed calls and no protocol of its own. Below transport it is the only user of golang.org/x/sys; those
+// import it. On other systems than Linux it serves ranks that are goroutines of one process, and refuses all else.
 package osys
 
 import "errors"

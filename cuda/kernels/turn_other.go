@@ -1,0 +1,5 @@
+//go:build !linux
+
+package kernels
+
+func inTurn(load func() error) error { return load() }
