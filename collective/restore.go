@@ -2,14 +2,11 @@ package collective
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/treerun/treerun/collective/internal/setup"
 )
@@ -109,51 +106,14 @@ func stateOf(c *Comm, state []any) (*savedState, error) {
 	return s, nil
 }
 
-// stateHead is the first message of a Restore: the version, and a digest of the types and lengths.
-const stateHead = 8 + sha256.Size
-
 // agree compares the types and lengths of all ranks, and returns their versions.
 func (s *savedState) agree(ctx context.Context, c *Comm, version int) ([]int, error) {
-	var lengths []string
+	terms := []term{{"the number of slices", fmt.Sprint(len(s.of))}}
 	for i := range s.of {
-		lengths = append(lengths, s.describe(i))
+		value := fmt.Sprintf("%d %s of %d bytes", len(s.of[i])/s.sizes[i], s.types[i], s.sizes[i])
+		terms = append(terms, term{fmt.Sprintf("slice %d", i), value})
 	}
-	mine, all := make([]byte, stateHead), make([]byte, stateHead*c.inner().Size)
-	binary.LittleEndian.PutUint64(mine, uint64(version))
-	digest := sha256.Sum256([]byte(strings.Join(lengths, "\n")))
-	copy(mine[8:], digest[:])
-	if err := AllGather(ctx, c, mine, all); err != nil {
-		return nil, err
-	}
-	var versions []int
-	same := true
-	for head := range slices.Chunk(all, stateHead) {
-		versions = append(versions, int(int64(binary.LittleEndian.Uint64(head))))
-		same = same && [sha256.Size]byte(head[8:]) == digest
-	}
-	if same {
-		return versions, nil
-	}
-	lists, err := AllGatherObject(ctx, c, lengths)
-	if err != nil {
-		return nil, err
-	}
-	return nil, differs(c, lists)
-}
-
-// describe describes slice i, for comparisons and errors.
-func (s *savedState) describe(i int) string {
-	return fmt.Sprintf("%d %s of %d bytes", len(s.of[i])/s.sizes[i], s.types[i], s.sizes[i])
-}
-
-// differs returns the error for states whose slices, as each rank describes them, are not the same on all ranks.
-func differs(c *Comm, lists [][]string) error {
-	w := c.in.Setup.World
-	err := setup.Agreed(w, "the number of slices", lists, func(l []string) string { return fmt.Sprint(len(l)) })
-	for i := 0; err == nil && i < len(lists[0]); i++ {
-		err = setup.Agreed(w, fmt.Sprintf("slice %d", i), lists, func(l []string) string { return l[i] })
-	}
-	return err
+	return agreeOn(ctx, c, version, terms)
 }
 
 // outgoing returns parts of the state, one after the other, which begin at these bytes: the memory of the state itself
