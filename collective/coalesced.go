@@ -83,10 +83,8 @@ func startPieces[T any](c *Comm, a *comm.Args, send, recv [][]T) (Request, error
 		return Request{}, err
 	}
 	defer c.inner().End()
-	if err := c.inner().Enter(ctx, a); err != nil {
-		return Request{}, err
-	}
-	return Request{c.inner().Latest()}, nil
+	r, err := comm.StartClaimed(c.inner(), a)
+	return Request{r}, err
 }
 
 // beginPieces claims the communicator for call a, whose pieces are slices that have been checked, and in which this

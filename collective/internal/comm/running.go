@@ -173,6 +173,11 @@ func (c *Comm) Start(a *Args) (Request, error) {
 	if err := c.Looks.Before(context.Background(), a, false); err != nil {
 		return Request{}, err
 	}
+	return StartClaimed(c, a)
+}
+
+// StartClaimed is Start on a communicator that is claimed, after the look before the call.
+func StartClaimed(c *Comm, a *Args) (Request, error) {
 	if a.bytes(c.Size) >= asideFrom && !a.ID.Varied { // not known to all ranks, if it varies
 		c.large = true
 		c.larges++
@@ -186,11 +191,8 @@ func (c *Comm) Start(a *Args) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	return c.Latest(), nil
+	return Request{c: c, number: c.Seq}, nil
 }
-
-// Latest is the call that has begun last.
-func (c *Comm) Latest() Request { return Request{c: c, number: c.Seq} }
 
 // Run makes a call and waits for it.
 func (c *Comm) Run(ctx context.Context, a *Args) error {
