@@ -59,6 +59,7 @@ func TestNilComm(t *testing.T) {
 			"StartSend":          func() error { _, err := StartSend(none, x, 0, 0); return err },
 			"Init":               func() error { _, err := AllReduceInit(none, x, x, Sum); return err },
 			"AllReduceCoalesced": func() error { return AllReduceCoalesced(ctx, none, [][]int32{x}, [][]int32{x}, Sum) },
+			"NewBuckets":         func() error { _, err := NewBuckets(ctx, none, [][]int32{x}, Sum, 0); return err },
 			"AllGatherObject":    func() error { _, err := AllGatherObject(ctx, none, 1); return err },
 			"BroadcastObject":    func() error { _, err := BroadcastObject(ctx, none, 1, 0); return err },
 			"GatherObject":       func() error { _, err := GatherObject(ctx, none, 1, 0); return err },

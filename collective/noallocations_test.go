@@ -76,6 +76,7 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 		return in.Wait(ctx)
 	})
 	variedPaths(ctx, c, x, whole, add)
+	err0 := bucketPath(ctx, c, x, y, add)
 	p, err := AllReduceInit(c, x, y, Min)
 	add("Persistent", func() error { return p.Run(ctx) })
 	scan, err2 := ScanInit(c, x, x, Min)
@@ -92,7 +93,17 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 	add("Persistent ReduceScatterFunc", func() error { return scatter.Run(ctx) })
 	exclusive, err5 := ExScanFuncInit(c, x, x, f)
 	add("Persistent ExScanFunc", func() error { return exclusive.Run(ctx) })
-	return names, makes, errors.Join(err, err2, err3, err4, err5)
+	return names, makes, errors.Join(err0, err, err2, err3, err4, err5)
+}
+
+// bucketPath adds a pass of Buckets to paths.
+func bucketPath(ctx context.Context, c *Comm, x, y []float32, add func(name string, f func() error)) error {
+	n := len(x)
+	b, err := NewBuckets(ctx, c, [][]float32{x[:n/3], y, nil, x[n/2:]}, Avg, n)
+	add("Buckets", func() error {
+		return errors.Join(b.Ready(2), b.Ready(3), b.Ready(0), b.Ready(1), b.Wait(ctx))
+	})
+	return err
 }
 
 // variedPaths adds the V forms to paths.

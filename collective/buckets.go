@@ -1,0 +1,257 @@
+package collective
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// Buckets combine many slices of all ranks while the program still computes some of them, as the gradients of a model
+// in a backward pass. Slices that become ready one after the other make a bucket, and the AllReduce of a bucket starts
+// as soon as all of its slices are ready.
+//
+//	buckets, err := collective.NewBuckets(ctx, c, gradients, collective.Avg, 0)
+//	for range steps {
+//		for i := range slices.Backward(gradients) {
+//			// compute gradients[i]
+//			err = buckets.Ready(i)
+//		}
+//		err = buckets.Wait(ctx)
+//		// all ranks have the same averages in gradients
+//	}
+//
+// In each pass, Ready is called once for each slice, in any order, which may be another one on each rank; then Wait.
+// Buckets start in one order on all ranks: one that is ready early waits for those before it. In the first pass slices
+// are expected from the last to the first, and later in the order of the first pass of rank 0. So the bits of a sum of
+// floating-point numbers may differ between the first pass and later ones, and do not between ranks.
+//
+// Between the first Ready of a pass and its Wait, the program makes no other call on the communicator: buckets start at
+// other times on each rank. A program that needs such calls makes the Buckets on a communicator of its own, from Dup.
+//
+// Many goroutines may call Ready. Buckets hold no resources and need no Close.
+type Buckets[T Number] struct {
+	c     *Comm
+	of    [][]T
+	op    Op
+	bytes int
+
+	mu      sync.Mutex
+	at      []int       // by slice: its bucket
+	buckets []bucket[T] // in the order in which they start
+	ready   []bool      // by slice: in this pass
+	order   []int32     // the slices that are ready, in this order
+	started int         // buckets that have started in this pass
+	last    Request     // the AllReduce of the bucket that has started last
+	agreed  bool        // whether there has been a pass
+}
+
+// bucket is slices with one AllReduce.
+type bucket[T Number] struct {
+	args   *comm.Args
+	slices [][]T // those that lie one behind the other in memory are one
+	count  int   // of the slices of Buckets
+	left   int   // those of them that are not ready in this pass
+}
+
+// Sizes of buckets as in PyTorch. The first one is small, so that communication begins early.
+const (
+	bucketBytes      = 25 << 20
+	firstBucketBytes = 1 << 20
+)
+
+// NewBuckets prepares an AllReduce in place of all of the slices, in buckets of a number of bytes; 0 is the default of
+// 25 MiB. A bucket ends with the slice with which it reaches this size, and the first one with 1 MiB. All ranks of c
+// call NewBuckets together, with as many slices of the same types and lengths, op and bytes. A difference is an
+// ErrDisagree on all ranks, which names it and the ranks, and the communicator stays usable. Slices do not overlap. The
+// outer slice may be changed when NewBuckets returns.
+func NewBuckets[T Number](ctx context.Context, c *Comm, gradients [][]T, op Op, bytes int) (*Buckets[T], error) {
+	const name = "NewBuckets"
+	a := reduceArgs[T](new(comm.Args), c, plan.AllReduce, -1, nil, nil, op)
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	if bytes < 0 {
+		return nil, c.inner().ArgumentError(name, "buckets of %d bytes (hint: 0 is the default, 25 MiB)", bytes)
+	}
+	if i, j := overlapping(gradients); i >= 0 {
+		return nil, c.inner().ArgumentError(name, "slices %d and %d overlap", i, j)
+	}
+	b := &Buckets[T]{c: c, of: slices.Clone(gradients), op: op, bytes: cmp.Or(bytes, bucketBytes)}
+	terms := []term{{"the number of slices", fmt.Sprint(len(b.of))}, {"the operation", a.Op.String()},
+		{"the bytes of a bucket", fmt.Sprint(b.bytes)}}
+	for i, s := range b.of {
+		terms = append(terms, term{fmt.Sprintf("slice %d", i), fmt.Sprintf("%d %v", len(s), reflect.TypeFor[T]())})
+	}
+	if _, err := agreeOn(ctx, c, 0, terms); err != nil {
+		return nil, fmt.Errorf("collective: %s on rank %d: %w", name, c.Rank(), err)
+	}
+	b.at, b.ready, b.order = make([]int, len(b.of)), make([]bool, len(b.of)), make([]int32, len(b.of))
+	for i := range b.order {
+		b.order[i] = int32(len(b.of) - 1 - i)
+	}
+	return b, b.fill()
+}
+
+// overlapping returns two slices that share memory, -1 where there are none.
+func overlapping[T Number](all [][]T) (int, int) {
+	order := make([]int, 0, len(all))
+	for i, s := range all {
+		if len(s) > 0 {
+			order = append(order, i)
+		}
+	}
+	span := func(i int) kernel.Span { return kernel.SpanOf(kernel.BytesOf(all[i])) }
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(span(i).Addr, span(j).Addr) })
+	for k := 1; k < len(order); k++ {
+		if i, j := order[k-1], order[k]; span(i).Overlap(span(j)) != kernel.Apart {
+			return min(i, j), max(i, j)
+		}
+	}
+	return -1, -1
+}
+
+// fill makes buckets of the slices in the order of b, and begins a pass.
+func (b *Buckets[T]) fill() error {
+	b.buckets = nil
+	size, limit, first := 0, min(firstBucketBytes, b.bytes), 0
+	for k, i := range b.order {
+		b.at[i] = len(b.buckets)
+		size += len(kernel.BytesOf(b.of[i]))
+		if size >= limit || k == len(b.order)-1 {
+			if err := b.add(slices.Sorted(slices.Values(b.order[first : k+1]))); err != nil {
+				return err
+			}
+			size, limit, first = 0, b.bytes, k+1
+		}
+	}
+	b.begin()
+	return nil
+}
+
+// add adds a bucket of slices.
+func (b *Buckets[T]) add(indices []int32) error {
+	n := bucket[T]{count: len(indices)}
+	for _, i := range indices {
+		s, last := b.of[i], len(n.slices)-1
+		switch {
+		case len(s) == 0:
+		case last >= 0 && follows(n.slices[last], s):
+			n.slices[last] = n.slices[last][:len(n.slices[last])+len(s)]
+		default:
+			n.slices = append(n.slices, s)
+		}
+	}
+	if n.args = new(comm.Args); len(n.slices) == 1 { // is fastest
+		reduceArgs(n.args, b.c, plan.AllReduce, -1, n.slices[0], n.slices[0], b.op)
+	} else {
+		allReducePieces(n.args, b.c, n.slices, n.slices, b.op)
+	}
+	n.args.Prepare(b.c.inner())
+	b.buckets = append(b.buckets, n)
+	return n.args.Err
+}
+
+// follows reports whether s, which is not empty, lies behind all of before in the same array.
+func follows[T any](before, s []T) bool {
+	n := len(before)
+	return cap(before) >= n+len(s) && &before[:n+1][n] == &s[0]
+}
+
+// begin begins a pass.
+func (b *Buckets[T]) begin() {
+	for i := range b.buckets {
+		b.buckets[i].left = b.buckets[i].count
+	}
+	clear(b.ready)
+	b.order, b.started = b.order[:0], 0
+}
+
+// Ready reports that slice i has its value of this pass. It starts all buckets that are ready, and moves those under
+// way, but does not wait for other ranks. From then on until Wait the slice must not be touched.
+//
+// Calling it twice for a slice in a pass is an ErrArgument. After an ErrBusy the slice is ready; its bucket starts with
+// a later Ready, or in Wait.
+func (b *Buckets[T]) Ready(i int) error {
+	const name = "Buckets.Ready"
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case i < 0 || i >= len(b.of):
+		return b.c.inner().ArgumentError(name, "slice %d of %d", i, len(b.of))
+	case b.ready[i]:
+		return b.c.inner().ArgumentError(name, "slice %d is ready already in this pass (hint: Wait ends a pass)", i)
+	}
+	b.ready[i], b.order = true, append(b.order, int32(i))
+	b.buckets[b.at[i]].left--
+	before := b.started
+	if err := b.start(); err != nil || b.started > before {
+		return err
+	}
+	if _, err := b.last.Test(); !errors.Is(err, ErrBusy) { // else the call of the other goroutine moves them
+		return err
+	}
+	return nil
+}
+
+// start starts the buckets that are ready.
+func (b *Buckets[T]) start() (err error) {
+	for ; b.started < len(b.buckets) && b.buckets[b.started].left == 0; b.started++ {
+		n := &b.buckets[b.started]
+		var r Request
+		if len(n.slices) == 1 {
+			r, err = b.c.begun(n.args)
+		} else {
+			r, err = startPieces(b.c, n.args, n.slices, n.slices)
+		}
+		if err != nil {
+			return err
+		}
+		b.last = r
+	}
+	return nil
+}
+
+// Wait returns when all slices have the combination of all ranks, and so ends the pass. If slices are not ready, it
+// returns an ErrArgument that names them, and the pass continues. In the first pass it also sends the order of rank 0
+// to all ranks.
+func (b *Buckets[T]) Wait(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if missing := len(b.of) - len(b.order); missing > 0 {
+		var names []string
+		for i := 0; i < len(b.of) && len(names) < 8; i++ {
+			if !b.ready[i] {
+				names = append(names, fmt.Sprint(i))
+			}
+		}
+		if missing > len(names) {
+			names = append(names, "...")
+		}
+		return b.c.inner().ArgumentError("Buckets.Wait", "%d of %d slices are not ready: %s", missing, len(b.of),
+			strings.Join(names, ", "))
+	}
+	if err := b.start(); err != nil {
+		return err
+	}
+	if err := b.last.Wait(ctx); err != nil {
+		return err
+	}
+	if b.agreed || len(b.of) == 0 {
+		b.begin()
+		return nil
+	}
+	if err := Broadcast(ctx, b.c, b.order, b.order, 0); err != nil {
+		return err
+	}
+	b.agreed = true
+	return b.fill()
+}
