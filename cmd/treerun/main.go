@@ -48,6 +48,7 @@ var commands = map[string]func(args []string) (int, error){
 
 	// Commands that treerun starts itself; they are not documented for users.
 	agent.Command:                     agent.Main,
+	host.DebugCommand:                 runDebug,
 	host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
 	launch.RankName(bench.Subcommand): bench.Rank,
 	launch.RankName(measureCommand):   measureRank,
@@ -209,7 +210,7 @@ func buildAndRun(j *launch.Job, prog *program) (int, error) {
 	defer runtime.UnlockOSThread()
 	j.Signals = launch.Signals()
 	if prog.Folder != "" {
-		if err := prog.build(j.Signals, j.Screen.Err); err != nil {
+		if err := prog.build(j.Signals, j.Screen.Err, j.Debug != nil); err != nil {
 			return 0, err
 		}
 		j.Trace("built %s", prog.Folder)
@@ -217,7 +218,7 @@ func buildAndRun(j *launch.Job, prog *program) (int, error) {
 	}
 	j.Path = prog.Path
 	j.Started = func() error { return nil }
-	if j.Lives.Policy == membership.Stop {
+	if j.Lives.Policy == membership.Stop && j.Debug == nil { // Delve reads it later
 		j.Started = prog.remove // the ranks have it open
 	}
 	return launch.Run(j)
@@ -283,9 +284,13 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 			"before %[1]s accepts the colon)", j.Program)
 	}
 	j.Tag = o.tag(j.Size)
-	if n := len(j.Show); n > 0 && j.Show[n-1] >= j.Size {
-		return nil, cmdline.Usagef("--show-ranks %s: the job has %s", topo.RankList(j.Show),
-			numbers.Count(j.Size, "rank"))
+	for flag, ranks := range map[string][]int{"show-ranks": j.Show, "debug": j.Debug} {
+		if n := len(ranks); n > 0 && ranks[n-1] >= j.Size {
+			return nil, cmdline.Usagef("--%s %s: the job has %s", flag, topo.RankList(ranks), numbers.Count(j.Size, "rank"))
+		}
+	}
+	if j.Debug != nil {
+		o.withoutLimits(j)
 	}
 	if j.StdinRank >= j.Size {
 		return nil, cmdline.Usagef("--stdin %d: the job has %s", j.StdinRank, numbers.Count(j.Size, "rank"))

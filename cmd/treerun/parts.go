@@ -15,6 +15,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
@@ -162,7 +163,7 @@ func (o *options) runParts(begin time.Time) (code int, err error) {
 			return 0, cmdline.Usagef("%s is a folder: in a job of several programs on several hosts, give executables (hint: "+
 				"go build)", p.prog.Name)
 		}
-		if err := p.prog.build(j.Signals, j.Screen.Err); err != nil {
+		if err := p.prog.build(j.Signals, j.Screen.Err, j.Debug != nil); err != nil {
 			return 0, err
 		}
 		p.Path = p.prog.Path
@@ -200,10 +201,10 @@ func describeParts(parts []part) string {
 	return b.String()
 }
 
-// runPart is the process of a rank: it runs the program of its part in its own place.
-func runPart(args []string) (int, error) {
+// partOf returns the part of this process's rank, from the arguments after partCommand.
+func partOf(args []string) (*part, error) {
 	var parts []part
-	rank, err := strconv.Atoi(os.Getenv("RANK"))
+	rank, err := strconv.Atoi(os.Getenv(job.EnvRank))
 	if err == nil && len(args) != 1 {
 		err = fmt.Errorf("%d arguments", len(args))
 	}
@@ -211,28 +212,45 @@ func runPart(args []string) (int, error) {
 		err = json.Unmarshal([]byte(args[0]), &parts)
 	}
 	if err != nil || len(parts) == 0 {
-		return 0, fmt.Errorf("a part of a job is started by treerun, not by users: %v", err)
+		return nil, fmt.Errorf("a part of a job is started by treerun, not by users: %v", err)
 	}
 	i, end := 0, parts[0].Size
 	for i+1 < len(parts) && rank >= end { // ranks that were added belong to the last part
 		i++
 		end += parts[i].Size
 	}
-	p := &parts[i]
-	env := os.Environ()
+	return &parts[i], nil
+}
+
+// enter changes to the folder of the part, and returns the environment of its program.
+func (p *part) enter() (env []string, err error) {
+	env = os.Environ()
 	for _, e := range p.Env {
 		env = host.Setenv(env, e)
 	}
 	if p.Dir != "" {
 		if err := os.Chdir(p.Dir); err != nil {
-			return 0, fmt.Errorf("rank %d: --wdir: %w", rank, err)
+			return nil, fmt.Errorf("rank %s: --wdir: %w", os.Getenv(job.EnvRank), err)
 		}
 		env = host.Setenv(env, "PWD="+p.Dir)
+	}
+	return env, nil
+}
+
+// runPart is the process of a rank: it runs the program of its part in its own place.
+func runPart(args []string) (int, error) {
+	p, err := partOf(args)
+	if err != nil {
+		return 0, err
+	}
+	env, err := p.enter()
+	if err != nil {
+		return 0, err
 	}
 	err = syscall.Exec(p.Path, p.Args, env)
 	code := cmdline.ExitNotExecutable
 	if errors.Is(err, syscall.ENOENT) {
 		code = cmdline.ExitNotFound
 	}
-	return 0, cmdline.Errorf(code, "rank %d: run %s: %w", rank, p.Path, err)
+	return 0, cmdline.Errorf(code, "rank %s: run %s: %w", os.Getenv(job.EnvRank), p.Path, err)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -109,8 +110,9 @@ const interruptGrace = 2 * time.Second
 // that is built it does nothing. The output of the go command goes to screen, our stderr,
 // unchanged, with a notice if the build takes long. A signal of stop ends the go command and all
 // its children. The caller calls remove in every case, and holds its operating system thread (see
-// runtime.LockOSThread): the go command dies with that thread.
-func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
+// runtime.LockOSThread): the go command dies with that thread. Where ranks run in a debugger, the compiler does not
+// optimize.
+func (p *program) build(stop <-chan os.Signal, screen *output.Sink, debug bool) error {
 	if p.Folder == "" || p.Path != "" {
 		return nil
 	}
@@ -131,7 +133,11 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	// fails in a container where the folder belongs to another user.
 	ctx, interrupt := context.WithCancelCause(context.Background())
 	defer interrupt(nil)
-	cmd := exec.CommandContext(ctx, tool, "build", "-buildvcs=false", "-o", path, ".")
+	args := []string{"build", "-buildvcs=false", "-o", path, "."}
+	if debug {
+		args = slices.Insert(args, 1, "-gcflags=all=-N -l")
+	}
+	cmd := exec.CommandContext(ctx, tool, args...)
 	cmd.Dir = p.Folder
 	cmd.Env = append(os.Environ(), "PWD="+p.Folder, "GOTMPDIR="+p.tempDir, "TMPDIR="+p.tempDir)
 	cmd.Stdout, cmd.Stderr = screen, screen

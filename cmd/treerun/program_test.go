@@ -115,7 +115,7 @@ func TestBuildInterrupted(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	err = p.build(stop, output.NewScreen(os.Stdout, os.Stderr).Err)
+	err = p.build(stop, output.NewScreen(os.Stdout, os.Stderr).Err, false)
 	if cmdline.ExitCode(err) != 143 {
 		t.Errorf("Build = %v, code %d; want an interrupt, code 143", err, cmdline.ExitCode(err))
 	}
@@ -136,7 +136,7 @@ func TestBuildWithoutGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.build(nil, output.NewScreen(os.Stdout, os.Stderr).Err)
+	err = p.build(nil, output.NewScreen(os.Stdout, os.Stderr).Err, false)
 	if cmdline.ExitCode(err) != 125 || !strings.Contains(err.Error(), "building it needs the go command") {
 		t.Errorf("Build = %v, code %d", err, cmdline.ExitCode(err))
 	}

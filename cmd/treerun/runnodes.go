@@ -193,7 +193,7 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 	defer runtime.UnlockOSThread()
 	signals := launch.Signals()
 	if broken == nil && prog.Folder != "" {
-		broken = prog.build(signals, screen.Err)
+		broken = prog.build(signals, screen.Err, o.job.Debug != nil)
 		defer prog.remove()
 	}
 	dir, err := workingDir(o.job.Dir)

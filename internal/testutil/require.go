@@ -38,10 +38,11 @@ const (
 	Cores    Feature = "cores"    // two cores or more
 	Protoc   Feature = "protoc"   // the compiler of protocol buffers
 	Chromium Feature = "chromium" // Debian's headless browser
+	Delve    Feature = "dlv"      // the debugger of Go
 )
 
 var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root, Strace,
-	Compilers, Modules, Groups, NoExec, Cores, Protoc, Chromium}
+	Compilers, Modules, Groups, NoExec, Cores, Protoc, Chromium, Delve}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, with missing as the reason: the test is
 // skipped, or fails if the machine must have the feature.

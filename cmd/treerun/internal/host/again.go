@@ -103,6 +103,7 @@ func killRank(h *Host, k *wire.Kill) {
 	}
 	h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d): %s", c.rank, c.pid, c.killedFor)})
 	kill := func(sig unix.Signal) {
+		c.signalProgram(sig)
 		_ = unix.Kill(-c.pid, sig)
 		_ = unix.Kill(c.pid, sig) // it may have left its group
 	}

@@ -35,6 +35,7 @@ type child struct {
 	ended         bool
 	killedFor     string // why treerun has killed it and no other rank; "": it has not
 	watched       bool   // deaths waits for its end
+	debugged      bool   // its process runs the program under a debugger
 	controlEnded  bool   // no more messages will come from it
 	leftGroup     bool   // it has left its process group, and this was reported
 	signalErr     error  // of the latest signal to it

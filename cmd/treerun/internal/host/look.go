@@ -15,7 +15,7 @@ func look(h *Host, b *wire.Look) {
 	for _, c := range h.children {
 		if !c.ended && !c.stopSent {
 			targets = append(targets, inspect.Target{Rank: c.rank, PID: c.pid, Page: c.page(), Gap: c.history.Gap,
-				Show: c.show, Stack: slices.Contains(b.Stacks, c.rank)})
+				Debugged: c.debugged, Show: c.show, Stack: slices.Contains(b.Stacks, c.rank)})
 		}
 	}
 	go func() {

@@ -46,6 +46,9 @@ func (h *Host) markStopped() {
 // A rank that has left its group is signaled by its number.
 func (h *Host) signalAll(sig syscall.Signal) {
 	for _, c := range h.children {
+		if c.signalProgram(sig) {
+			continue
+		}
 		if !h.released || c.groupLives() {
 			c.signalErr = unix.Kill(-c.pid, sig)
 		}

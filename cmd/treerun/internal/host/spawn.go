@@ -144,8 +144,14 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	if c.rank == sp.host.program.Reader && sp.host.program.Stdin != nil {
 		stdin = sp.host.program.Stdin
 	}
+	path, args := sp.host.program.Path, sp.host.job.Args
+	if c.debugged = slices.Contains(sp.host.job.Debug, c.rank); c.debugged {
+		if path, args, err = sp.debugger(path, args); err != nil {
+			return StartError(c.rank, sp.file.Size, err)
+		}
+	}
 	err = sp.withBinding(local, func() (err error) {
-		c.pid, err = syscall.ForkExec(sp.host.program.Path, sp.host.job.Args, &syscall.ProcAttr{
+		c.pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
 			Dir: sp.host.cfg.Dir,
 			Env: rankEnv(sp.env, c.rank, local, sp.gpus),
 			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),

@@ -78,7 +78,7 @@ func (j *Job) JSON(w io.Writer, v *waits.Verdict) error {
 }
 
 func (j *Job) jsonRank(r *Rank) jsonRank {
-	out := jsonRank{Rank: r.Rank, Host: r.Host, PID: r.PID, Process: r.Process.word(), SystemCall: r.Process.Call,
+	out := jsonRank{Rank: r.Rank, Host: r.Host, PID: r.PID, Process: r.word(), SystemCall: r.Process.Call,
 		CPU: r.Process.CPU.Seconds(), Memory: r.Process.Memory, Unknown: r.Blind, Call: r.in(), LastCall: r.last(),
 		Waiting: r.since(j.Seen).Seconds(), WaitsFor: list(j.waitedFor(r)),
 		Line: r.Line, LineUnknown: r.NoLine, Comms: []jsonComm{}, Stacks: r.Stack}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"strconv"
@@ -17,6 +18,7 @@ type Target struct {
 	Rank, PID int
 	Page      io.ReaderAt // its status page
 	Gap       time.Duration
+	Debugged  bool          // its process runs the program under a debugger
 	Show      func() string // has the rank print its stacks; "": it does not. Nil: it cannot
 	Stack     bool          // the stacks of all its goroutines are wanted
 }
@@ -37,7 +39,11 @@ func Look(host string, targets []Target, brief bool) ([]Rank, time.Duration) {
 		r := &all[i]
 		*r = Rank{Rank: t.Rank, Host: host, PID: t.PID, Gap: t.Gap}
 		r.readPage(t.Page)
-		r.follow()
+		if r.Debugged = t.Debugged; r.Debugged {
+			r.PID = cmp.Or(Tracee(r.PID), r.PID)
+		} else {
+			r.follow()
+		}
 		r.Process.read(r.PID)
 		state := r.Process.State
 		if len(r.Waits) == 0 && !state.Stopped() && !state.Ended() && len(closer) < maxThreads {

@@ -70,6 +70,24 @@ func (p *Process) read(pid int) {
 	}
 }
 
+// Tracee returns a process that a debugger in the process group of pid traces, 0 if there is none.
+func Tracee(pid int) int {
+	files, _ := filepath.Glob("/proc/[0-9]*/status") // the pattern is valid
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // an ended process has none
+		_, field, _ := strings.Cut(string(text), "\nTracerPid:\t")
+		field, _, _ = strings.Cut(field, "\n")
+		tracer := int(number(field))
+		if tracer == 0 {
+			continue
+		}
+		if group, err := unix.Getpgid(tracer); err == nil && group == pid {
+			return int(number(filepath.Base(filepath.Dir(file))))
+		}
+	}
+	return 0
+}
+
 // number returns the number in a text of /proc, 0 if there is none.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)

@@ -22,19 +22,20 @@ import (
 
 // Rank is what a look has found out about one rank.
 type Rank struct {
-	Rank    int // the launcher's number
-	Host    string
-	PID     int
-	Process Process
-	Page    *status.Rank // nil: Blind is the reason
-	Blind   string
-	Waits   []waits.Waiting // in the numbers of the epoch
-	Line    string          // the line of the program that it is at, as in "main.load at data.go:81"; "": see NoLine
-	NoLine  string          // why the line is not known, "" if none was read
-	Thread  int             // the thread that the goroutine of Line is on, 0 for none
-	Callers []string        // of the function of Line, as it, the innermost first, at most maxCallers
-	Stack   string          // of all its goroutines, where that was wanted
-	Gap     time.Duration   // the longest time between its calls, to about a second
+	Rank     int // the launcher's number
+	Host     string
+	PID      int
+	Process  Process
+	Page     *status.Rank // nil: Blind is the reason
+	Blind    string
+	Waits    []waits.Waiting // in the numbers of the epoch
+	Line     string          // the line of the program that it is at, as in "main.load at data.go:81"; "": see NoLine
+	NoLine   string          // why the line is not known, "" if none was read
+	Thread   int             // the thread that the goroutine of Line is on, 0 for none
+	Callers  []string        // of the function of Line, as it, the innermost first, at most maxCallers
+	Stack    string          // of all its goroutines, where that was wanted
+	Debugged bool            // its program runs under a debugger
+	Gap      time.Duration   // the longest time between its calls, to about a second
 }
 
 // maxTexts bounds the texts of a rank from another host, in bytes.
@@ -212,8 +213,12 @@ func scoped(in, scope string) string {
 func (j *Job) seen(r *Rank) waits.Seen {
 	s := waits.Seen{Rank: r.Rank, Blind: r.Blind, Is: r.Process.Is(r.PID),
 		Down: r.Process.State.Stopped() || r.Process.State.Ended()}
-	if s.Down {
-		s.Is = fmt.Sprintf("is in %s; %s", cmp.Or(r.in(), "no call"), s.Is)
+	at := ""
+	if r.Debugged {
+		at = "the debugger, in "
+	}
+	if s.Down || r.Debugged {
+		s.Is = fmt.Sprintf("is in %s%s; %s", at, cmp.Or(r.in(), "no call"), s.Is)
 	}
 	for _, w := range r.Waits {
 		w.For = j.waitsFor(r, &w)

@@ -49,6 +49,16 @@ func (j *Job) Suspicion(v *waits.Verdict) (after time.Duration, sure bool) {
 	return after, true
 }
 
+// Debugged reports whether one of these ranks is in a debugger: a user has the others wait for it.
+func (j *Job) Debugged(ranks []int) bool {
+	return slices.ContainsFunc(ranks, func(rank int) bool {
+		r := j.rank(rank)
+		return r != nil && r.inDebugger()
+	})
+}
+
+func (r *Rank) inDebugger() bool { return r.Debugged || r.Process.State.Code == 't' }
+
 // unread reports whether a rank waits for a reader of treerun's own output.
 func (j *Job) unread(r *Rank) bool {
 	return j.Unread != "" && slices.Contains([]string{"write", "writev"}, r.Process.Call)

@@ -59,7 +59,7 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 		if several {
 			host = r.Host + "\t"
 		}
-		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", topo.RankList(ranks), host, pid, r.Process.word(),
+		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", topo.RankList(ranks), host, pid, r.word(),
 			size, r.call(), waits, on, cmp.Or(line, "-"))
 	}
 	if err := t.Flush(); err != nil {
@@ -112,7 +112,7 @@ func (j *Job) groups() [][]*Rank {
 	var all [][]*Rank
 	for i := range j.Ranks {
 		r := &j.Ranks[i]
-		like := likeness{r.Host, r.Process.word(), r.in(), r.last(), j.on(r)}
+		like := likeness{r.Host, r.word(), r.in(), r.last(), j.on(r)}
 		at, known := index[like]
 		if !known || len(r.Waits) == 0 && len(j.Ranks) <= maxLines {
 			index[like] = len(all)
@@ -130,6 +130,14 @@ const maxLines = 32
 // on lists the ranks that a rank waits for.
 func (j *Job) on(r *Rank) string {
 	return cmp.Or(topo.RankList(j.waitedFor(r)), "-")
+}
+
+// word is the state of the rank's process in one word.
+func (r *Rank) word() string {
+	if r.inDebugger() {
+		return "debugger"
+	}
+	return r.Process.word()
 }
 
 // word is the state of a process in one word.

@@ -25,7 +25,7 @@ const (
 // themselves wait for another one, or are measuring, known is false, and only stopped ones end.
 func (s *supervisor) limit(ranks []int, waited time.Duration, known bool) {
 	limits := s.stallTimeout > 0 && waited >= s.stallTimeout
-	if !limits && waited < stoppedLimit {
+	if !limits && waited < stoppedLimit || len(s.job.Debug) > 0 {
 		return
 	}
 	for _, rank := range ranks {

@@ -95,7 +95,8 @@ func (s *supervisor) judge(j *inspect.Job) {
 	w.last = v
 	w.pause = min(max(2*w.pause, leastPause), longestPause)
 	next := max(w.pause, lookCost*j.Took)
-	switch late := v.Waiting > 0 && waited >= after && !s.ending() && !s.lostAny(v.AtFault); {
+	held := s.ending() || s.lostAny(v.AtFault) || j.Debugged(v.AtFault)
+	switch late := v.Waiting > 0 && waited >= after && !held; {
 	case late && (same || !sure):
 		w.printed, w.looking = &printed{v, time.Unix(0, j.Seen), began}, false
 		s.printVerdict(j, &v)

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/rpc/jsonrpc"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
+)
+
+// startDebugged starts a job of two ranks, of which the second one is in the debugger, and returns the address of that.
+func startDebugged(t *testing.T, args ...string) (l *launched, address string) {
+	t.Helper()
+	needDelve(t)
+	program := filepath.Join(t.TempDir(), "hello")
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/hello").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	args = append([]string{"-np", "2", "--debug", "1", "--merge-stderr"}, args...)
+	named := namedTreerun(t)
+	l = startTreerun(t, func(c *exec.Cmd) { c.Path = named }, append(args, program)...)
+	l.expect(1, "[1] treerun: rank 1 is in the debugger: dlv connect ")
+	_, address, _ = strings.Cut(l.output[len(l.output)-1], "dlv connect ")
+	address, _, _ = strings.Cut(address, " ")
+	return l, address
+}
+
+func needDelve(t *testing.T) {
+	t.Helper()
+	_, err := exec.LookPath("dlv")
+	testutil.Need(t, testutil.Delve, err)
+}
+
+// rankProcess returns a process of a rank.
+func (l *launched) rankProcess() int {
+	l.t.Helper()
+	for _, pid := range processesWith(l.mark) {
+		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if bytes.Contains(env, []byte("\x00TREERUN_RANK=")) {
+			return pid
+		}
+	}
+	l.t.Fatal("no rank runs")
+	return 0
+}
+
+// A rank in the debugger stands at a breakpoint for as long as its user wants, is shown there, and ends as without the
+// debugger.
+func TestDebug(t *testing.T) {
+	const limit = time.Second
+	begun := time.Now()
+	l, address := startDebugged(t, "--timeout", limit.String(), "--stall-timeout", limit.String())
+	client, err := jsonrpc.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	call := func(method string, args map[string]any) {
+		t.Helper()
+		if err := client.Call("RPCServer."+method, args, new(any)); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	call("CreateBreakpoint", map[string]any{"Breakpoint": map[string]any{"functionName": "main.main"}})
+	call("Command", map[string]any{"name": "continue"})
+	time.Sleep(time.Until(begun.Add(limit + limit/2)))
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", l.rankProcess()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, id, _ := strings.Cut(string(env), "TREERUN_JOB_ID=")
+	id, _, _ = strings.Cut(id, "\x00")
+	out, err := exec.Command("treerun", "status", id).CombinedOutput()
+	const want = "rank 1 is in the debugger, in no call; its process "
+	if text := string(out); err != nil || !strings.Contains(text, want) || !strings.Contains(text, "  debugger  ") {
+		t.Errorf("the status has no %q: %v\n%s", want, err, text)
+	}
+	call("Command", map[string]any{"name": "continue"})
+	l.checkEnd(0)
+	l.checkStderr("no limit of time holds while rank 1 is in the debugger")
+}
+
+// A signal to stop, the end of the launcher and that of the debugger leave no process.
+func TestDebugEnds(t *testing.T) {
+	l, _ := startDebugged(t)
+	l.signal(syscall.SIGTERM)
+	l.checkEnd(128 + int(syscall.SIGTERM))
+	l, _ = startDebugged(t)
+	l.signal(syscall.SIGKILL)
+	l.checkEnd(128 + int(syscall.SIGKILL))
+	l, address := startDebugged(t, "-H", "a:1,b:1", "--launch-agent", hostAgent)
+	client, err := jsonrpc.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.Call("RPCServer.Detach", map[string]any{"Kill": true}, new(any)); err != nil {
+		t.Error(err)
+	}
+	l.checkEnd(1)
+	if !strings.Contains(strings.Join(l.output, "\n"), "rank 1: Delve has ended before the program") {
+		t.Errorf("the end of Delve is not named:\n%s", strings.Join(l.output, "\n"))
+	}
+}
+
+// Where Delve is missing, the error names the way to install it.
+func TestDebugWithoutDelve(t *testing.T) {
+	l := startTreerun(t, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=/nowhere") }, "-np", "2", "--debug", "1",
+		"/bin/sleep", "300")
+	l.checkEnd(127)
+	l.checkStderr("start rank 1 of 2: --debug needs Delve on the host of the rank", "go install")
+}
+
+// A program that Delve cannot run fails with a hint.
+func TestDebugOfAnyProgram(t *testing.T) {
+	needDelve(t)
+	l := startTreerun(t, nil, "-np", "1", "--debug", "0", "/bin/sleep", "300")
+	l.checkEnd(126)
+	l.checkStderr("rank 0: Delve cannot run /bin/sleep: exit status 1", "symbols")
+}

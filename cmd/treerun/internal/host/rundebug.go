@@ -1,0 +1,147 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"net/rpc/jsonrpc"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/internal/job"
+)
+
+// Debugged is the program of a rank that runs under Delve.
+type Debugged struct {
+	Host  string // its name, "" where the job has one only
+	Delve string // path of dlv
+	Path  string
+	Args  []string // from argv[0] on
+	Env   []string
+}
+
+// Run runs the program under Delve in the process of the rank: it prints the command that connects to Delve, and
+// returns the exit code of the program. Delve runs code for its clients, so it listens on this host alone, where it
+// accepts connections of this user only.
+func (d *Debugged) Run() (int, error) {
+	rank := os.Getenv(job.EnvRank)
+	stopped := make(chan os.Signal, 1)
+	signal.Notify(stopped, syscall.SIGINT, syscall.SIGTERM) // Delve gets them, and ends the program
+	runtime.LockOSThread()                                  // Delve dies with it
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	found := make(chan string, 1)
+	cmd := exec.Command(d.Delve, slices.Concat([]string{"exec", "--headless", "--api-version=2", "--accept-multiclient",
+		"--listen=127.0.0.1:0", d.Path, "--"}, d.Args[1:])...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, &listenLine{found: found}, os.Stderr
+	// The program has these files, too. Without the variable Delve starts a process that has them, in another session.
+	cmd.ExtraFiles = []*os.File{jobFD - 3: os.NewFile(jobFD, "job file"), controlFD - 3: os.NewFile(controlFD, "control")}
+	cmd.Env = append(d.Env, "GO_TELEMETRY_CHILD=2")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = LeftoverGrace // a process that the program has left may have its output
+	if err := cmd.Start(); err != nil {
+		return 0, cmdline.Errorf(cmdline.ExitNotExecutable, "rank %s: run Delve: %w", rank, err)
+	}
+	ended, p := make(chan error, 1), delveState{}
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ended:
+	case address := <-found:
+		text := fmt.Sprintf("treerun: rank %s is in the debugger: dlv connect %s", rank, address)
+		if d.Host != "" {
+			text += fmt.Sprintf(" on host %s (elsewhere after: ssh -NL %s:%[2]s %[1]s)", d.Host, address)
+		}
+		p.watch(address, func() { fmt.Fprintln(os.Stderr, text) })
+		<-ended
+	}
+	endOrphans()
+	switch {
+	case p.Exited && p.ExitStatus < 0:
+		return cmdline.SignalCode(syscall.Signal(-p.ExitStatus)), nil
+	case p.Exited:
+		return p.ExitStatus, nil
+	case len(stopped) > 0:
+		return cmdline.SignalCode(syscall.SIGTERM), nil
+	case p.Pid == 0:
+		return 0, cmdline.Errorf(cmdline.ExitNotExecutable, "rank %s: Delve cannot run %s: %v (hint: it needs the symbols, "+
+			"which -ldflags=-s removes)", rank, d.Path, cmd.ProcessState)
+	}
+	return 0, cmdline.Errorf(1, "rank %s: Delve has ended before the program: %v", rank, cmd.ProcessState)
+}
+
+// delveState is a part of Delve's state of a program. A Pid of 0 means that Delve has not started it.
+type delveState struct {
+	Pid        int
+	Exited     bool
+	ExitStatus int // minus the signal that killed it
+}
+
+// debugPoll is the time between two looks at a program that is stopped in a debugger.
+const debugPoll = 100 * time.Millisecond
+
+// watch returns once the program has ended, and then ends Delve; or earlier where Delve ends. It calls started once
+// clients can connect.
+func (p *delveState) watch(address string, started func()) {
+	client, err := jsonrpc.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	for ; ; time.Sleep(debugPoll) {
+		var now struct{ State delveState }
+		if err := client.Call("RPCServer.State", struct{}{}, &now); err != nil { // it waits while the program runs
+			n, _ := fmt.Sscanf(err.Error(), "Process %d has exited with status %d", &now.State.Pid, &now.State.ExitStatus)
+			if now.State.Exited = n == 2; n < 2 {
+				p.Exited = p.Exited && p.ExitStatus != 0 // 0 is also that of a program that a client had Delve kill
+				return
+			}
+		}
+		if p.Pid == 0 {
+			started()
+		}
+		again := p.Exited
+		if *p = now.State; again {
+			_ = client.Call("RPCServer.Detach", map[string]bool{"Kill": true}, new(struct{})) // it ends in any case
+			return
+		}
+	}
+}
+
+// listenLine is the stdout of Delve and its program. It takes out the line with the address of Delve.
+type listenLine struct {
+	found  chan<- string // nil once it was found
+	before []byte
+}
+
+// Write passes on text.
+func (l *listenLine) Write(text []byte) (int, error) {
+	if l.found == nil {
+		return os.Stdout.Write(text)
+	}
+	l.before = append(l.before, text...)
+	before, rest, ok := bytes.Cut(l.before, []byte("API server listening at: "))
+	address, rest, end := bytes.Cut(rest, []byte("\n"))
+	if !ok || !end {
+		return len(text), nil
+	}
+	l.found <- string(address)
+	l.found = nil
+	_, err := os.Stdout.Write(slices.Concat(before, rest))
+	return len(text), err
+}
+
+// endOrphans kills the process groups of orphans that are children of this process, their subreaper: the program where
+// Delve did not end it, and processes that it has left.
+func endOrphans() {
+	for _, pid := range mainThreadChildren() {
+		if group, err := unix.Getpgid(pid); err == nil && group != unix.Getpgrp() {
+			_ = unix.Kill(-group, unix.SIGKILL)
+		}
+	}
+}
