@@ -76,7 +76,7 @@ DEVICE u32 block_threads() { return blockDim.x; }
 
 #define GLOBAL __attribute__((address_space(1)))
 #define UNROLL _Pragma("unroll") // arrays stay in registers
-#define ROLLED _Pragma("nounroll") // rare: short code
+#define ROLLED _Pragma("nounroll") // short code, and fewer registers
 #define DEVICE static inline __attribute__((device, always_inline))
 #define DEVICE_MEMBER inline __attribute__((device, always_inline))
 #define KERNEL(name, Args) \

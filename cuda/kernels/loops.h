@@ -85,7 +85,7 @@ struct Batch {
 struct Share {
 	const Batch &batch;
 	const Part &part;
-	u64 first, all;
+	u32 first, all; // a grid has less than 2^24 blocks
 
 	DEVICE_MEMBER Addr result(u32 i) const { return batch.address[part.at + i]; }
 	DEVICE_MEMBER Addr source(u32 i) const { return batch.address[part.at + part.results + i]; }
@@ -100,7 +100,7 @@ template <class F, int count, bool aligned> DEVICE void some(const F &f, const S
 		Addr at = s.source(0) + offset + k * step;
 		next[k] = aligned ? load_vector(at) : take(at);
 	}
-	for (u32 i = 1; i <= s.part.sources; i++) {
+	ROLLED for (u32 i = 1; i <= s.part.sources; i++) {
 		Vector now[count];
 		UNROLL for (int k = 0; k < count; k++)
 			now[k] = next[k];
@@ -120,7 +120,7 @@ template <class F, int count, bool aligned> DEVICE void some(const F &f, const S
 		UNROLL for (int k = 0; k < count; k++)
 			value[k] = now[k];
 	}
-	for (u32 i = 0; i < s.part.results; i++) {
+	ROLLED for (u32 i = 0; i < s.part.results; i++) {
 		Addr at = s.result(i) + offset;
 		bool even = aligned || (at & 15) == 0;
 		UNROLL for (int k = 0; k < count; k++) {
@@ -137,13 +137,13 @@ template <class F> DEVICE void one(const F &f, const Share &s, u64 i) {
 	typedef typename F::type T;
 	u64 offset = i * sizeof(T);
 	T value = 0;
-	for (u32 k = 1; k <= s.part.sources; k++) {
+	ROLLED for (u32 k = 1; k <= s.part.sources; k++) {
 		T now = f.enter(load<T>(s.source(k - 1) + offset), s.part.scaled == k);
 		if constexpr (F::folds)
 			now = k > 1 ? f.fold(value, now) : now;
 		value = now;
 	}
-	for (u32 k = 0; k < s.part.results; k++)
+	ROLLED for (u32 k = 0; k < s.part.results; k++)
 		store<T>(s.result(k) + offset, value);
 }
 
@@ -152,9 +152,9 @@ template <class F> DEVICE void one(const F &f, const Share &s, u64 i) {
 template <class F> DEVICE void over(const F &f, const Share &s) {
 	typedef typename F::type T;
 	Addr dst = s.result(0), apart = 0, other = 0;
-	for (u32 i = 0; i < s.part.sources; i++)
+	ROLLED for (u32 i = 0; i < s.part.sources; i++)
 		apart |= dst ^ s.source(i);
-	for (u32 i = 1; i < s.part.results; i++)
+	ROLLED for (u32 i = 1; i < s.part.results; i++)
 		other |= dst ^ s.result(i);
 	Cut c = cut(s.part.n, sizeof(T), dst, apart);
 	u64 inside = c.vectors * Lanes<T>::number;
@@ -162,11 +162,11 @@ template <class F> DEVICE void over(const F &f, const Share &s) {
 	for (u64 i = s.first; i < s.part.n - inside; i += s.all)
 		one(f, s, i < c.head ? i : i + inside);
 
-	u64 i = s.first, begin = c.head * sizeof(T);
+	u64 i = s.first, begin = c.head * sizeof(T), all = s.all;
 	if (F::batch > 1 && c.together && (other & 15) == 0)
-		for (; i + (F::batch - 1) * s.all < c.vectors; i += F::batch * s.all)
-			some<F, F::batch, true>(f, s, begin + 16 * i, 16 * s.all);
-	for (; i < c.vectors; i += s.all)
+		for (; i + (F::batch - 1) * all < c.vectors; i += F::batch * all)
+			some<F, F::batch, true>(f, s, begin + 16 * i, 16 * all);
+	for (; i < c.vectors; i += all)
 		some<F, 1, false>(f, s, begin + 16 * i, 0);
 }
 
@@ -174,7 +174,7 @@ template <class F> DEVICE void over(const F &f, const Share &s) {
 template <class F> DEVICE void every(const F &f, const Batch &b) {
 	u32 teams = block_count() < b.parts ? block_count() : (u32)b.parts;
 	u32 team = block_number() % teams, blocks = (block_count() - team - 1) / teams + 1;
-	u64 first = (u64)(block_number() / teams) * block_threads() + block_thread(), all = (u64)blocks * block_threads();
+	u32 first = block_number() / teams * block_threads() + block_thread(), all = blocks * block_threads();
 	for (u32 i = team; i < b.parts; i += teams)
 		over(f, Share{b, b.part[i], first, all});
 }
