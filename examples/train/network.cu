@@ -100,9 +100,9 @@ KERNEL(train_loss, Loss) {
 		u64 begin = row * a.classes, label = load<u8>(a.labels + row);
 		float highest = get(a.scores, begin + largest(a.scores, row, a.classes)); // subtracted: no overflow
 		double sum = 0;
-		for (u64 j = 0; j < a.classes; j++)
+		for (u32 j = 0; j < a.classes; j++)
 			sum += exponential(get(a.scores, begin + j) - highest);
-		for (u64 j = 0; j < a.classes; j++) {
+		for (u32 j = 0; j < a.classes; j++) {
 			float share = (float)(exponential(get(a.scores, begin + j) - highest) / sum);
 			set(a.gradient, begin + j, j == label ? share - 1 : share);
 		}
