@@ -91,8 +91,16 @@ enum {
     CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 };
 
-// ENTRIES lists the functions that are looked up: X(name for cuGetProcAddress, exported name,
-// CUDA version that brought this form, parameters). All of them must be there.
+// LOADERS lists the functions that are found by their exported names, and LATER_LOADERS one that
+// older drivers do not have. The others are found through them, with this form: X(name for
+// cuGetProcAddress, exported name, CUDA version that brought this form, parameters).
+#define LOADERS(X)                                             \
+    X(cuInit, cuInit, 2000, (unsigned int))                    \
+    X(cuDriverGetVersion, cuDriverGetVersion, 2020, (int *))   \
+    X(cuGetProcAddress, cuGetProcAddress, 11030, (const char *, void **, int, uint64_t))
+#define LATER_LOADERS(X) X(cuGetProcAddress, cuGetProcAddress_v2, 12000, (const char *, void **, int, uint64_t, int *))
+
+// ENTRIES lists the functions that are looked up. All of them must be there.
 #define MINIMUM_VERSION 11070 // R515, the oldest driver whose streams wait for memory as they do here
 #define ABI_VERSION 12000     // the version whose forms cuGetProcAddress returns
 

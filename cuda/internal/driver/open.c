@@ -20,8 +20,10 @@ struct entry {
 #define DESCRIBE(name, exported, since, parameters) {#name, #exported, since, (void **)&cu.name},
 static const struct entry entries[] = {ENTRIES(DESCRIBE)};
 
-typedef CUresult (*lookup1)(const char *, void **, int, uint64_t);
-typedef CUresult (*lookup2)(const char *, void **, int, uint64_t, int *);
+#define DEFINE(name, exported, since, parameters) typedef CUresult(*exported##_type) parameters;
+LOADERS(DEFINE)
+LATER_LOADERS(DEFINE)
+#define FIND(library, exported) (exported##_type)dlsym(library, #exported)
 
 // find looks one entry up: cuGetProcAddress knows which form of a function belongs to a version; an entry that it does
 // not have is taken from the library's table of symbols, under the name of that form.
@@ -30,8 +32,8 @@ static void *find(void *library, const struct entry *e, int version) {
         return NULL;
     if (version > ABI_VERSION)
         version = ABI_VERSION;
-    lookup2 second = (lookup2)dlsym(library, "cuGetProcAddress_v2");
-    lookup1 first = (lookup1)dlsym(library, "cuGetProcAddress");
+    cuGetProcAddress_v2_type second = FIND(library, cuGetProcAddress_v2);
+    cuGetProcAddress_type first = FIND(library, cuGetProcAddress);
     void *p = NULL;
     int status = 0;
     CUresult r = second  ? second(e->name, &p, version, 0, &status)
@@ -50,8 +52,8 @@ int treerun_cuda_open(const char *name, int *version, CUresult *result, char *te
         snprintf(text, size, "%s", dlerror());
         return 1;
     }
-    CUresult (*driver_version)(int *) = (CUresult(*)(int *))dlsym(library, "cuDriverGetVersion");
-    CUresult (*init)(unsigned int) = (CUresult(*)(unsigned int))dlsym(library, "cuInit");
+    cuDriverGetVersion_type driver_version = FIND(library, cuDriverGetVersion);
+    cuInit_type init = FIND(library, cuInit);
     if (driver_version == NULL || init == NULL) {
         snprintf(text, size, "it has no cuInit or no cuDriverGetVersion");
         goto fail;
