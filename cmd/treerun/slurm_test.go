@@ -8,22 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
-
-// slurmCluster is a Slurm cluster of two nodes with two CPUs each, in hosts of its own:
-// real daemons, with configuration, keys and state in a folder of the test.
-type slurmCluster struct {
-	t     *testing.T
-	hosts *nethosts.Hosts
-	dir   string
-	bin   string // folder with treerun and hello
-}
-
-const slurmNodes = 2
 
 // slurmConf is for a cluster without control groups or accounting, all of whose
 // daemons run as root. %[1]s is the folder.
@@ -53,7 +40,8 @@ NodeName=h[0-1] CPUs=2 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 `
 
-func newSlurm(t *testing.T) *slurmCluster {
+// newSlurm starts a Slurm of two nodes with two CPUs each.
+func newSlurm(t *testing.T) *cluster {
 	t.Helper()
 	testutil.NotUnderRace(t, "the daemons are Slurm's")
 	var missing error
@@ -62,11 +50,8 @@ func newSlurm(t *testing.T) *slurmCluster {
 		missing = errors.Join(missing, err)
 	}
 	testutil.Need(t, testutil.Slurm, missing)
-	s := &slurmCluster{t: t, hosts: nethosts.Up(t, slurmNodes, nethosts.Options{}), dir: t.TempDir(),
-		bin: filepath.Dir(namedTreerun(t))}
-	if err := os.Chmod(filepath.Dir(s.dir), 0o755); err != nil { // munged's socket is for all users
-		t.Fatal(err)
-	}
+	s := newCluster(t)
+	s.env = []string{"SLURM_CONF=" + s.dir + "/slurm.conf"}
 	for _, d := range []string{"munge", "state", "spool-h0", "spool-h1"} {
 		if err := os.Mkdir(filepath.Join(s.dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -74,12 +59,11 @@ func newSlurm(t *testing.T) *slurmCluster {
 	}
 	s.write("slurm.conf", fmt.Sprintf(slurmConf, s.dir), 0o644)
 	s.write("munge.key", strings.Repeat("secret of this test only. ", 8), 0o600)
-	build(t, "../../examples/hello", filepath.Join(s.bin, "hello"))
 	s.daemon(0, "munged", "--foreground", "--force", "--key-file", s.dir+"/munge.key", "--socket", s.dir+"/munge/socket",
 		"--pid-file", s.dir+"/munge/pid", "--log-file", s.dir+"/munge/log", "--seed-file", s.dir+"/munge/seed")
 	s.waitUntil("munged", func() bool { _, err := os.Stat(s.dir + "/munge/socket"); return err == nil })
 	s.daemon(0, "slurmctld", "-D", "-f", s.dir+"/slurm.conf")
-	for i := range slurmNodes {
+	for i := range clusterNodes {
 		s.daemon(i, "slurmd", "-D", "-f", s.dir+"/slurm.conf", "-N", s.hosts.Name(i))
 	}
 	s.waitUntil("the nodes", func() bool {
@@ -87,85 +71,6 @@ func newSlurm(t *testing.T) *slurmCluster {
 		return strings.TrimSpace(out) == "2 idle"
 	})
 	return s
-}
-
-func (s *slurmCluster) write(name, text string, mode os.FileMode) {
-	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), mode); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// daemon starts a daemon on a host, which ends with the test.
-func (s *slurmCluster) daemon(i int, name string, args ...string) {
-	s.t.Helper()
-	log, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("%s-%d.log", name, i)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd := s.hosts.Command(i, name, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		if err := s.hosts.Kill(i); err != nil {
-			s.t.Error(err)
-		}
-		_ = cmd.Wait()
-		_ = log.Close()
-		if text, err := os.ReadFile(log.Name()); err == nil && s.t.Failed() {
-			s.t.Logf("%s on host %d:\n%s", name, i, text)
-		}
-	})
-}
-
-func (s *slurmCluster) waitUntil(what string, f func() bool) {
-	s.t.Helper()
-	for end := time.Now().Add(60 * time.Second); !f(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
-// run runs a command of Slurm on host 0, with treerun and hello in PATH.
-func (s *slurmCluster) run(name string, args ...string) (stdout, stderr string, code int) {
-	s.t.Helper()
-	cmd := s.hosts.Command(0, name, args...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "SLURM_CONF="+s.dir+"/slurm.conf", "PATH="+s.bin+":"+os.Getenv("PATH"), "HOME="+s.dir,
-		"TREERUN_KEY_DIR="+s.dir)
-	var out, logs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &logs
-	killer := time.AfterFunc(90*time.Second, func() { _ = cmd.Process.Kill() })
-	defer killer.Stop()
-	err := cmd.Run()
-	if e := new(exec.ExitError); err != nil && !errors.As(err, &e) {
-		s.t.Fatalf("%s: %v", name, err)
-	}
-	return out.String(), logs.String(), cmd.ProcessState.ExitCode()
-}
-
-// waitIdle waits until nothing of a job is left on any node.
-func (s *slurmCluster) waitIdle() {
-	s.t.Helper()
-	s.waitUntil("the end of all ranks", func() bool {
-		for i := range slurmNodes {
-			pids, err := s.hosts.Pids(i)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			for _, pid := range pids {
-				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-				if strings.HasPrefix(string(line), "treerun\x00") || strings.Contains(string(line), "sleep\x00") ||
-					strings.Contains(string(line), "/hello\x00") {
-					return false
-				}
-			}
-		}
-		return true
-	})
 }
 
 // The batch script of the example, unchanged, with a real Slurm.
