@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
@@ -43,7 +44,7 @@ type Job struct {
 
 	Hosts  []JobHost // where they run, in the order in which the ranks name them; none: all on this host
 	Remote Remote    // how to reach other hosts
-	Bind   host.Bind
+	Bind   cores.Bind
 	Report bool // print the cores of each rank
 	GPUs   gpus.Request
 

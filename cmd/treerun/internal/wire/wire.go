@@ -56,7 +56,7 @@ type (
 		File     job.File     // the common part of all ranks' job files
 		Args     []string     // of each rank, from argv[0] on
 		Env      []string     // NAME=VALUE, added to the host's own environment
-		Bind     int          // the cores; host.Bind
+		Bind     int          // the cores; cores.Bind
 		Machines []int        // by host: those with the same number share cores; empty: none do
 		GPUs     gpus.Request // of each host
 		Master   string       // MASTER_ADDR
