@@ -1,10 +1,16 @@
-// Package cores chooses the cores of a host to which the ranks of a job are bound. Every host of a job calls it for its
-// own ranks. Only the packages below cmd/treerun import it.
+// Package cores chooses the cores of a host to which the ranks of a job are bound, of those that the job may use there:
+// it reads the parts of the machine from the files of the kernel. Every host of a job calls it for its own ranks. Only
+// the packages below cmd/treerun import it.
 package cores
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
 )
 
 // Bind is the choice of cores for the ranks of a job.
@@ -17,6 +23,65 @@ const (
 	None             // the kernel chooses
 )
 
+// Request holds the user's settings for the cores of every host.
+type Request struct {
+	Bind          Bind
+	MapBy         Level   // ranks are spread over the parts of this level
+	PerRank       int     // cores of each rank; 0: not given
+	Slots         []Slots // of a rank file, by rank; empty: there is none
+	Oversubscribe bool    // ranks may share cores that the user has set for each
+}
+
+// Check reports an error if the request is invalid.
+func (r *Request) Check() error {
+	for _, s := range r.Slots {
+		if _, err := parseSlots(s.List); err != nil {
+			return fmt.Errorf("%s: %w", s.Where, err)
+		}
+	}
+	switch {
+	case r.Bind < Auto || r.Bind > None:
+		return fmt.Errorf("invalid value %d of --bind-to", int(r.Bind))
+	case r.MapBy < Whole || r.MapBy >= levels:
+		return fmt.Errorf("invalid value %d of --map-by", int(r.MapBy))
+	case r.PerRank < 0 || r.PerRank > maxCores || len(r.Slots) > job.MaxRanks:
+		return fmt.Errorf("--cpus-per-rank %d: want 1 to %d", r.PerRank, maxCores)
+	case r.Bind == None && r.Explicit():
+		return errors.New("--bind-to none binds no rank: it cannot be combined with --cpus-per-rank, nor with --map-by " +
+			"numa, socket or l3")
+	}
+	return nil
+}
+
+// Explicit reports whether the user has set cores for each rank.
+func (r *Request) Explicit() bool { return r.MapBy != Whole || r.PerRank > 0 || len(r.Slots) > 0 }
+
+// Share describes the ranks of a host, and those that share its cores.
+type Share struct {
+	Ranks        []int   // of this host
+	Near         [][]int // by rank of this host: the cores near its GPU; nil: it has none, or they are not known
+	First, Total int     // of the Total ranks that share the cores, in hosts that are one machine, the First to Ranks[0]
+	Usable       int     // number of cores by the quota of CPU time
+	NUMANodes    int     // of the machine
+}
+
+// Place is where a rank is bound.
+type Place struct {
+	Cores []int // nil: any
+	Part  string
+}
+
+// String describes a place that has cores.
+func (p *Place) String() string { return part{p.Part, p.Cores}.String() }
+
+// List formats numbers of cores.
+func List(cores []int) string { return topo.RankList(slices.Sorted(slices.Values(cores))) }
+
+// common returns the values of a that b has, too.
+func common(a, b []int) []int {
+	return slices.DeleteFunc(slices.Clone(a), func(v int) bool { return !slices.Contains(b, v) })
+}
+
 // shareOf returns the cores of a rank: adjacent ones, the same number for each rank, and one more for some ranks where
 // the division leaves a remainder; or one core that other ranks have too, where there are more ranks than cores.
 func shareOf(cores []int, rank, size int) []int {
@@ -27,57 +92,108 @@ func shareOf(cores []int, rank, size int) []int {
 	return cores[rank*n/size : (rank+1)*n/size]
 }
 
-// Common returns the values of a that b has, too.
-func Common(a, b []int) []int {
-	return slices.DeleteFunc(slices.Clone(a), func(v int) bool { return !slices.Contains(b, v) })
-}
-
-// Plan plans the binding of this host's ranks: the cores of each, nil for any. near holds, for ranks with a GPU,
-// the cores among all that are near it. The ranks are the first of the among ranks that share the cores; the host has
-// the given number of NUMA nodes, and lets the job use usable cores.
+// Plan returns the places of a host's ranks, in the order of s.Ranks.
 //
 // A rank with a GPU has all cores of its NUMA node, since it has threads that feed it, unless the user wants each rank
-// to have a share of its own. Other ranks have a share of all cores in two cases. The first is that every core has
-// several ranks, and the same number of them: without binding, the kernel sometimes puts three of four ranks on one of
-// two cores and leaves them there for longer than a small job takes: AllReduce of 8 bytes then takes 5.5 us in place of
-// 3.2, with eight ranks 18 in place of 8. The second is that there are several nodes, whose memory is not equally near.
-// Otherwise the kernel does as well on an idle machine, and better next to other programs: two ranks on two cores next
-// to a busy program take 1.8 (4 MiB) to 25 times (8 KiB) as long in the mean when they are bound.
-func Plan(bind Bind, all []int, near [][]int, first, among, usable, nodes int) [][]int {
-	plan := make([][]int, len(near))
-	if bind == None || len(all) == 0 {
-		return plan
+// to have a share of its own. Other ranks have what the user has set, else a share of all cores in two cases. The first
+// is that every core has several ranks, and the same number of them: without binding, the kernel sometimes puts three
+// of four ranks on one of two cores and leaves them there for longer than a small job takes: AllReduce of 8 bytes then
+// takes 5.5 us in place of 3.2, with eight ranks 18 in place of 8. The second is that there are several nodes, whose
+// memory is not equally near. Otherwise the kernel does as well on an idle machine, and better next to other programs:
+// two ranks on two cores next to a busy program take 1.8 (4 MiB) to 25 times (8 KiB) as long in the mean when they are
+// bound.
+func (r *Request) Plan(m *Machine, s *Share) ([]Place, error) {
+	plan := make([]Place, len(s.Ranks))
+	if len(m.Allowed) == 0 || r.Bind == None {
+		return plan, nil
 	}
-	divide := dividesCores(bind, all, among, usable, nodes)
-	groups := make(map[string][]int) // by the cores near them
-	for i, list := range near {
-		switch {
-		case len(list) > 0 && len(list) < len(all):
-			groups[fmt.Sprint(list)] = append(groups[fmt.Sprint(list)], i)
-		case divide:
-			plan[i] = shareOf(all, first+i, among)
+	near := make(map[string][]int) // by the cores near them: ranks, by number on this host
+	for i, list := range s.Near {
+		if own := common(m.Allowed, list); len(own) > 0 && len(own) < len(m.Allowed) {
+			near[fmt.Sprint(own)] = append(near[fmt.Sprint(own)], i)
 		}
 	}
-	for _, ranks := range groups {
+	divide := r.divides(len(m.Allowed), s)
+	switch {
+	case !r.Explicit() && !divide && len(near) == 0:
+		return plan, nil
+	case len(r.Slots) > 0:
+		return r.fromSlots(m.byNearness(), s)
+	case r.PerRank > 0 && s.Total*r.PerRank > s.Usable && s.Usable < len(m.Allowed) && !r.Oversubscribe:
+		return nil, fmt.Errorf("--cpus-per-rank %d: %s need %d cores, and the quota of CPU time here is that of %d (hint: "+
+			"fewer ranks, or --oversubscribe)", r.PerRank, numbers.Count(s.Total, "rank"), s.Total*r.PerRank, s.Usable)
+	}
+	m = m.byNearness()
+	if r.Explicit() || divide {
+		parts, err := m.parts(r.MapBy)
+		if err != nil {
+			return nil, fmt.Errorf("--map-by: %w (hint: --map-by slot)", err)
+		}
+		all, err := r.deal(m, parts, s.Total, r.Bind == Core || !r.Explicit())
+		if err != nil {
+			return nil, err
+		}
+		copy(plan, all[s.First:])
+	}
+	for _, ranks := range near {
+		p := part{"", common(m.Allowed, s.Near[ranks[0]])}
+		places, err := r.deal(m, []part{p}, len(ranks), r.Bind == Core)
+		if err != nil {
+			return nil, err
+		}
 		for k, i := range ranks {
-			plan[i] = near[i]
-			if bind == Core {
-				plan[i] = shareOf(near[i], k, len(ranks))
-			}
+			plan[i] = places[k]
 		}
 	}
-	return plan
+	return plan, nil
 }
 
-// dividesCores reports whether the cores are divided among the given number of ranks.
-func dividesCores(bind Bind, all []int, ranks, usable, nodes int) bool {
+// divides reports whether all cores of a host are divided among its ranks unless the user has set cores for each.
+func (r *Request) divides(cores int, s *Share) bool {
 	switch {
-	case bind == Core:
+	case r.Bind == Core:
 		return true
-	case usable < len(all):
+	case s.Usable < cores:
 		return false // a quota of CPU time on all cores, as in a container, is not a share of the cores
-	case ranks <= len(all):
-		return nodes > 1
+	case s.Total <= cores:
+		return s.NUMANodes > 1
 	}
-	return ranks%len(all) == 0 // else the kernel moves ranks about, so that each is on a loaded core for a while only
+	return s.Total%cores == 0 // else the kernel moves ranks about, so that each is on a loaded core for a while only
+}
+
+// deal gives n ranks places on parts, one on each part in turn as long as it has room for more. Each gets its share of
+// the part, or as many cores of that as the user has set; without both, all of the part.
+func (r *Request) deal(m *Machine, parts []part, n int, divide bool) ([]Place, error) {
+	room, total := make([]int, len(parts)), 0 // ranks that parts have room for
+	for i, p := range parts {
+		if room[i] = n; r.PerRank > 0 {
+			room[i] = len(p.cores) / r.PerRank
+		}
+		total += room[i]
+	}
+	if total == 0 || n > total && !r.Oversubscribe {
+		return nil, fmt.Errorf("--cpus-per-rank %d: treerun may use %s, which have room for %s, not %d (hint: fewer cores "+
+			"or ranks, another --map-by, or --oversubscribe where one has room)", r.PerRank,
+			numbers.Join(parts[:min(8, len(parts))], ", "), numbers.Count(total, "rank"), n)
+	}
+	on, at, count := make([]int, n), make([]int, n), make([]int, len(parts))
+	for k, i := 0, 0; k < n; i = (i + 1) % len(parts) {
+		if count[i] < room[i]*(k/total+1) { // where ranks share cores, each lap of them has the same room
+			on[k], at[k] = i, count[i]
+			count[i]++
+			k++
+		}
+	}
+	places := make([]Place, n)
+	for k, i := range on {
+		own := parts[i].cores
+		switch {
+		case r.PerRank > 0:
+			own = m.apart(shareOf(own, at[k]%room[i], min(count[i], room[i])), r.PerRank)
+		case divide:
+			own = shareOf(own, at[k], count[i])
+		}
+		places[k] = Place{own, parts[i].name}
+	}
+	return places, nil
 }

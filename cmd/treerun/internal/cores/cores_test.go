@@ -2,7 +2,14 @@ package cores
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
+	"testing/fstest"
+
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // TestShareOf: all cores are given out, evenly, and ranks share only when there are too few.
@@ -59,14 +66,98 @@ func TestPlan(t *testing.T) {
 		{"many on one node", Auto, [][]int{low, low, low, low, low}, 0, 5, 8, 2,
 			"[[0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3]]"},
 	} {
-		if got := fmt.Sprint(Plan(tc.bind, all, tc.near, tc.first, tc.among, tc.usable, tc.nodes)); got != tc.want {
+		if got := planned(t, tc.bind, all, &Share{Ranks: make([]int, len(tc.near)), Near: tc.near, First: tc.first,
+			Total: tc.among, Usable: tc.usable, NUMANodes: tc.nodes}); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
-	if got := fmt.Sprint(Plan(Core, nil, [][]int{nil}, 0, 1, 8, 1)); got != "[[]]" {
+	if got := planned(t, Core, nil, &Share{Ranks: []int{0}, Near: [][]int{nil}, Total: 1, Usable: 8}); got != "[[]]" {
 		t.Errorf("without cores: %s", got)
 	}
-	if got := fmt.Sprint(Common(all, []int{-3, 2, 7, 9})); got != "[2 7]" {
-		t.Errorf("Common: %s", got)
+	if got := fmt.Sprint(common(all, []int{-3, 2, 7, 9})); got != "[2 7]" {
+		t.Errorf("common: %s", got)
 	}
+}
+
+// planned returns the cores of each rank on a machine whose kernel shows no parts.
+func planned(t *testing.T, bind Bind, allowed []int, s *Share) string {
+	t.Helper()
+	plan, err := (&Request{Bind: bind}).Plan(&Machine{Allowed: allowed, System: fstest.MapFS{}}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cores [][]int
+	for _, p := range plan {
+		cores = append(cores, p.Cores)
+	}
+	return fmt.Sprint(cores)
+}
+
+// TestPlanProperties: on any machine, with any of its cores allowed, a plan keeps to these cores, gives each rank as
+// many as the user wants, and lets two ranks share one only with --oversubscribe.
+func TestPlanProperties(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var words []string
+		for _, most := range []int{2, 2, 2, 4, 2} {
+			words = append(words, strconv.Itoa(rapid.IntRange(1, most).Draw(rt, "size")))
+		}
+		if rapid.Bool().Draw(rt, "adjacent") {
+			words = append(words, "adjacent")
+		}
+		m := machine(t, words)
+		keep := rapid.SliceOfN(rapid.Bool(), len(m.Allowed), len(m.Allowed)).Draw(rt, "allowed")
+		m.Allowed = slices.DeleteFunc(m.Allowed, func(core int) bool { return !keep[core] })
+		r := Request{MapBy: Level(rapid.IntRange(0, int(L3)).Draw(rt, "map-by")),
+			PerRank: rapid.IntRange(0, 5).Draw(rt, "per-rank"), Oversubscribe: rapid.Bool().Draw(rt, "over"),
+			Bind: Bind(rapid.IntRange(0, 1).Draw(rt, "bind"))}
+		n := rapid.IntRange(1, 20).Draw(rt, "ranks")
+		s := &Share{Ranks: numbers.Below(n), Total: n, Usable: len(m.Allowed), NUMANodes: m.NUMANodes()}
+		plan, err := r.Plan(m, s)
+		parts, _ := m.parts(r.MapBy)
+		room := 0
+		for _, p := range parts {
+			room += len(p.cores) / max(1, r.PerRank)
+		}
+		if fits := r.PerRank == 0 || room >= n || r.Oversubscribe && room > 0 || len(m.Allowed) == 0; fits != (err == nil) {
+			rt.Fatalf("%+v, %d ranks on cores %v with room for %d: error %v", r, n, m.Allowed, room, err)
+		}
+		owner := make(map[int]int)
+		for i, p := range plan {
+			if len(common(p.Cores, m.Allowed)) != len(p.Cores) {
+				rt.Fatalf("rank %d is bound to %v, outside of %v", i, p.Cores, m.Allowed)
+			}
+			if r.PerRank == 0 || len(m.Allowed) == 0 {
+				continue
+			}
+			if len(p.Cores) != r.PerRank || !slices.ContainsFunc(parts, func(q part) bool {
+				return len(common(p.Cores, q.cores)) == r.PerRank
+			}) {
+				rt.Fatalf("%+v: rank %d has cores %v", r, i, p.Cores)
+			}
+			for _, core := range p.Cores {
+				if other, taken := owner[core]; taken && room >= n {
+					rt.Fatalf("%+v: ranks %d and %d have core %d", r, other, i, core)
+				}
+				owner[core] = i
+			}
+		}
+	})
+}
+
+// FuzzSlots: a list of slots of a rank file gives some of the allowed cores, or an error of one line.
+func FuzzSlots(f *testing.F) {
+	for _, s := range []string{"0-2,5", "*", "1:0,1", "0:*", "0:0;1:1-2", "0:", ":", ",", "1:2:3", "9:*", "-1",
+		"0-99999"} {
+		f.Add(s)
+	}
+	m := machine(f, []string{"2", "1", "1", "4", "2"})
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := m.coresOf(text)
+		if (err != nil) != (list == nil) || err != nil && len(err.Error()) > 400 {
+			t.Fatalf("%v, %v", list, err)
+		}
+		if len(common(list, m.Allowed)) != len(list) || !slices.IsSorted(list) {
+			t.Fatalf("%q: cores %v", text, list)
+		}
+	})
 }

@@ -2,14 +2,15 @@ package host
 
 import (
 	"fmt"
-	"path/filepath"
+	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/topo"
 )
 
 // allowed returns the numbers of the cores that this thread may use, in order.
@@ -47,30 +48,45 @@ func sharers(j *wire.Run, index int) (before, ranks int) {
 }
 
 // bind chooses the cores that the ranks of this host are bound to, and reports them where the user wants it.
-func (sp *spawner) bind() {
+func (sp *spawner) bind() error {
 	all, err := allowed()
-	if err != nil {
+	r := &sp.host.job.Cores
+	switch {
+	case err != nil && r.Explicit():
+		return fmt.Errorf("bind ranks to cores: %w (hint: --bind-to none)", err)
+	case err != nil:
 		sp.host.cfg.Trace("ranks are bound to no cores: %v", err)
 	}
-	near := make([][]int, len(sp.ranks))
+	m := &cores.Machine{Allowed: all, System: os.DirFS("/")}
+	share := &cores.Share{Ranks: sp.ranks, Near: make([][]int, len(sp.ranks)), First: sp.share.First,
+		Total: sp.share.Total, Usable: sp.host.cfg.Cores, NUMANodes: m.NUMANodes()}
 	for i, g := range sp.gpus.GPUs {
-		near[i] = cores.Common(all, g.CPUs)
+		share.Near[i] = g.CPUs
 	}
-	nodes, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*") // none: one
-	sp.cores = cores.Plan(cores.Bind(sp.host.job.Bind), all, near, sp.share.First, sp.share.Total, sp.host.cfg.Cores,
-		len(nodes))
-	if len(sp.cores) > 0 && sp.cores[0] != nil {
-		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
+	if sp.cores, err = r.Plan(m, share); err != nil {
+		return cmdline.Usagef("%w", err)
+	}
+	if len(sp.cores) > 0 && sp.cores[0].Cores != nil {
+		among := all
+		if len(r.Slots) > 0 {
+			among = nil
+			for _, p := range sp.cores {
+				among = append(among, p.Cores...)
+			}
+			slices.Sort(among)
+			among = slices.Compact(among)
+		}
+		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(among), "[]"), " ", ",")
 		sp.file.Settings[CPUsSetting] = list
-		if cores.Bind(sp.host.job.Bind) == cores.Auto && sp.share.Total > len(all) && len(nodes) < 2 && sp.gpus.GPUs == nil {
+		if r.Bind == cores.Auto && !r.Explicit() && sp.share.Total > len(all) && share.NUMANodes < 2 && sp.gpus.GPUs == nil {
 			sp.file.Settings[SharedCPUsSetting] = list
 		}
 	}
-	unbound := "any of cores " + topo.RankList(all)
+	unbound := "any of cores " + cores.List(all)
 	for i, rank := range sp.ranks {
 		where := unbound
-		if sp.cores[i] != nil {
-			where = "cores " + topo.RankList(sp.cores[i])
+		if sp.cores[i].Cores != nil {
+			where = sp.cores[i].String()
 		}
 		if sp.gpus.GPUs != nil {
 			where = fmt.Sprintf("%s, %s", &sp.gpus.GPUs[i], where)
@@ -81,11 +97,12 @@ func (sp *spawner) bind() {
 			sp.host.cfg.Trace("%s", text)
 		}
 	}
+	return nil
 }
 
 // withBinding calls start with this thread bound to the cores of a rank, which the rank inherits.
 func (sp *spawner) withBinding(local int, start func() error) error {
-	list := sp.cores[local]
+	list := sp.cores[local].Cores
 	if list == nil {
 		return start()
 	}
@@ -97,7 +114,7 @@ func (sp *spawner) withBinding(local int, start func() error) error {
 		return fmt.Errorf("sched_getaffinity: %w", err)
 	}
 	if err := unix.SchedSetaffinity(0, &mine); err != nil {
-		return fmt.Errorf("bind to cores %s: sched_setaffinity: %w (hint: --bind-to none)", topo.RankList(list), err)
+		return fmt.Errorf("bind to cores %s: sched_setaffinity: %w (hint: --bind-to none)", cores.List(list), err)
 	}
 	err := start()
 	if restoreErr := unix.SchedSetaffinity(0, &before); restoreErr != nil && err == nil {

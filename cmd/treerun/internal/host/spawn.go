@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -47,7 +48,7 @@ type spawner struct {
 	null  *os.File   // stdin of all ranks but one
 	share gpus.Share // of the machine's cores and GPUs
 	gpus  *gpus.Plan
-	cores [][]int // by local rank: the cores that it is bound to, nil for none
+	cores []cores.Place // by local rank: where it is bound
 }
 
 // newSpawner prepares the ranks of a host. close closes the files that it opens.
@@ -80,7 +81,10 @@ func newSpawner(h *Host) (*spawner, error) {
 	if sp.gpus.Notice != "" {
 		h.cfg.Report(&wire.Note{Text: sp.gpus.Notice})
 	}
-	sp.bind()
+	if err := sp.bind(); err != nil {
+		sp.close()
+		return nil, err
+	}
 	return sp, nil
 }
 

@@ -44,7 +44,7 @@ type Job struct {
 
 	Hosts  []JobHost // where they run, in the order in which the ranks name them; none: all on this host
 	Remote Remote    // how to reach other hosts
-	Bind   cores.Bind
+	Cores  cores.Request
 	Report bool // print the cores of each rank
 	GPUs   gpus.Request
 

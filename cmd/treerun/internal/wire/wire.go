@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/internal/job"
@@ -53,17 +54,17 @@ type (
 
 	// Run describes the program: every host runs the ranks for which File.Hosts has its index.
 	Run struct {
-		File     job.File     // the common part of all ranks' job files
-		Args     []string     // of each rank, from argv[0] on
-		Env      []string     // NAME=VALUE, added to the host's own environment
-		Bind     int          // the cores; cores.Bind
-		Machines []int        // by host: those with the same number share cores; empty: none do
-		GPUs     gpus.Request // of each host
-		Master   string       // MASTER_ADDR
-		Port     int          // MASTER_PORT
-		Stdin    int          // the rank that reads the launcher's stdin, as a stream on another host; -1: none
-		Again    bool         // a rank may start anew: its next process reads the rest of stdin
-		Debug    []int        // ranks that run under a debugger, in ascending order
+		File     job.File      // the common part of all ranks' job files
+		Args     []string      // of each rank, from argv[0] on
+		Env      []string      // NAME=VALUE, added to the host's own environment
+		Machines []int         // by host: those with the same number share cores; empty: none do
+		Cores    cores.Request // of each host
+		GPUs     gpus.Request  // likewise
+		Master   string        // MASTER_ADDR
+		Port     int           // MASTER_PORT
+		Stdin    int           // the rank that reads the launcher's stdin, as a stream on another host; -1: none
+		Again    bool          // a rank may start anew: its next process reads the rest of stdin
+		Debug    []int         // ranks that run under a debugger, in ascending order
 
 		ReportBindings bool // a Note for each rank
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/internal/call"
@@ -42,7 +43,9 @@ func samples() []Body {
 		&Run{
 			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4,
 				Hosts: []int{0, 1, 1, 1}, Epoch: 2, Renews: true},
-			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0},
+			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Machines: []int{0, 0},
+			Cores: cores.Request{Bind: 1, MapBy: cores.L3, PerRank: 2, Oversubscribe: true,
+				Slots: []cores.Slots{{Where: "f:1", List: "1:0,1"}}},
 			GPUs:   gpus.Request{Bind: 1, PerGPU: 2, List: "0-3"},
 			Master: "a", Port: 4000, Stdin: 1, ReportBindings: true, Again: true, Debug: []int{1, 3},
 		},

@@ -1,0 +1,193 @@
+package cores
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treerun/treerun/internal/numbers"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios into testdata")
+
+// TestScenarios runs the commands in testdata/*.txt: blocks of commands, the line "----", and their output.
+//
+//	machine SOCKETS NODES CACHES CORES THREADS [adjacent] [offline=LIST] [without=FILE]
+//	   NODES are those of a socket, CACHES those of a node, CORES those of a cache; the kernel numbers the first threads
+//	   of all cores before the second ones, or adjacent. Without FILE: node, cache, core_siblings or thread_siblings.
+//	plan RANKS [allowed=LIST] [of=FIRST/TOTAL] [usable=N] [map-by=N] [per-rank=N] [bind=N] [over] [gpus=LIST/LIST...]
+//	slots [allowed=LIST] [over] SLOTS...  with a rank for each of SLOTS
+func TestScenarios(t *testing.T) {
+	found, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("files %v, error %v", found, err)
+	}
+	for _, file := range found {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		var m *Machine
+		for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+			input, _, run := strings.Cut(block, "\n----")
+			for line := range strings.Lines(input) {
+				if words := strings.Fields(line); words[0] == "machine" {
+					m = machine(t, words[1:])
+				}
+			}
+			if run {
+				input += "\n----\n" + scenario(t, m, input)
+			}
+			if d := cmp.Diff(block, input); d != "" && !*rewrite {
+				t.Errorf("%s: %s", file, d)
+			}
+			out = append(out, input)
+		}
+		if *rewrite {
+			if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// machine returns a machine with the files that the kernel would have.
+func machine(t testing.TB, words []string) *Machine {
+	t.Helper()
+	var dims []int
+	for _, w := range words[:5] {
+		dims = append(dims, number(t, w))
+	}
+	cores := dims[0] * dims[1] * dims[2] * dims[3]
+	threads := cores * dims[4]
+	var offline []int
+	without := "-"
+	for _, w := range words[5:] {
+		if list, ok := strings.CutPrefix(w, "offline="); ok {
+			offline = listOf(t, list)
+		}
+		without = strings.TrimPrefix(w, "without=")
+	}
+	coreOf := func(cpu int) int {
+		if slices.Contains(words, "adjacent") {
+			return cpu / dims[4]
+		}
+		return cpu % cores
+	}
+	files := fstest.MapFS{}
+	online := slices.DeleteFunc(numbers.Below(threads), func(cpu int) bool { return slices.Contains(offline, cpu) })
+	for _, cpu := range online {
+		write := func(name, text string) {
+			if !strings.Contains(name, without) {
+				files[folder(cpu)+name] = &fstest.MapFile{Data: []byte(text + "\n")}
+			}
+		}
+		sharing := func(size int) string { // in blocks of size cores
+			return List(slices.DeleteFunc(slices.Clone(online), func(other int) bool {
+				return coreOf(other)/size != coreOf(cpu)/size
+			}))
+		}
+		cache, node := dims[3], dims[3]*dims[2]
+		write("topology/thread_siblings_list", sharing(1))
+		write("topology/core_siblings_list", sharing(node*dims[1]))
+		write("topology/physical_package_id", fmt.Sprint(coreOf(cpu)/(node*dims[1])))
+		write(fmt.Sprintf("node%d/cpulist", coreOf(cpu)/node), sharing(node))
+		for i, level := range []string{"1", "1", "2", "3"} {
+			shared := sharing(1)
+			if level == "3" {
+				shared = sharing(cache)
+			}
+			write(fmt.Sprintf("cache/index%d/level", i), level)
+			write(fmt.Sprintf("cache/index%d/shared_cpu_list", i), shared)
+		}
+	}
+	return &Machine{Allowed: online, System: files}
+}
+
+func number(t testing.TB, text string) int {
+	t.Helper()
+	return listOf(t, text)[0]
+}
+
+func listOf(t testing.TB, text string) []int {
+	t.Helper()
+	list, err := parseList(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// scenario returns the output of the last line of input, the only one that makes no machine.
+func scenario(t *testing.T, m *Machine, input string) string {
+	t.Helper()
+	words := strings.Fields(input[strings.LastIndex(input, "\n")+1:])
+	here := *m
+	var r Request
+	s := new(Share)
+	for _, w := range words[1:] {
+		name, value, _ := strings.Cut(w, "=")
+		switch name {
+		case "allowed":
+			here.Allowed = listOf(t, value)
+		case "of":
+			first, total, _ := strings.Cut(value, "/")
+			s.First, s.Total = number(t, first), number(t, total)
+		case "usable":
+			s.Usable = number(t, value)
+		case "map-by":
+			r.MapBy = map[string]Level{"numa": NUMA, "socket": Socket, "l3": L3}[value]
+		case "per-rank":
+			r.PerRank = number(t, value)
+		case "bind":
+			r.Bind = map[string]Bind{"core": Core, "none": None}[value]
+		case "over":
+			r.Oversubscribe = true
+		case "gpus":
+			for near := range strings.SplitSeq(value, "/") {
+				s.Near = append(s.Near, listOf(t, near))
+			}
+		default:
+			if words[0] == "slots" {
+				r.Slots = append(r.Slots, Slots{fmt.Sprintf("f:%d", len(r.Slots)+1), w})
+			} else {
+				s.Ranks = numbers.Below(number(t, w))
+			}
+		}
+	}
+	if words[0] == "slots" {
+		s.Ranks = numbers.Below(len(r.Slots))
+	}
+	if s.Usable == 0 {
+		s.Usable = len(here.Allowed)
+	}
+	s.Total = max(s.Total, len(s.Ranks))
+	s.NUMANodes = here.NUMANodes()
+	if err := r.Check(); err != nil {
+		return err.Error()
+	}
+	plan, err := r.Plan(&here, s)
+	if err != nil {
+		return err.Error()
+	}
+	var out []string
+	for i, p := range plan {
+		text := "any"
+		if p.Cores != nil {
+			text = p.String()
+		}
+		if d := common(p.Cores, here.Allowed); len(d) != len(p.Cores) {
+			t.Errorf("%s: rank %d is bound to %v, outside of %v", input, i, p.Cores, here.Allowed)
+		}
+		out = append(out, fmt.Sprintf("rank %d: %s", i, text))
+	}
+	return strings.Join(out, "\n")
+}
