@@ -74,6 +74,9 @@ environment  treerun's own, and %s
 		}
 		fmt.Fprintf(&b, "on           %s: %s\n", h.Name, what)
 	}
+	for rank, s := range j.Cores.Slots {
+		fmt.Fprintf(&b, "rank %-7d slot=%s (%s)\n", rank, s.List, s.Where)
+	}
 	if err := describeGPUs(&b, j); err != nil {
 		return err
 	}

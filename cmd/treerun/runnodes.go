@@ -144,6 +144,9 @@ func (o *options) anyChanged(names ...string) bool {
 
 // hosts returns the hosts of the ranks, and the number of ranks.
 func (o *options) hosts() ([]launch.JobHost, int, error) {
+	if o.flags.Changed("rankfile") && (o.node.cfg != nil || o.node.count == 1) {
+		return nil, 0, cmdline.Usagef("--rankfile is for hosts of -H, --hostfile or an allocation, not for --nnodes")
+	}
 	if o.node.cfg != nil {
 		return o.placeNodes()
 	}

@@ -56,12 +56,12 @@ func (r *Request) fromSlots(m *Machine, s *Share) ([]Place, error) {
 		}
 		list, err := m.coresOf(r.Slots[rank].List)
 		if err != nil {
-			return nil, fmt.Errorf("%s: rank %d: %w", r.Slots[rank].Where, rank, err)
+			return nil, fmt.Errorf("--rankfile %s: rank %d: %w", r.Slots[rank].Where, rank, err)
 		}
 		for _, core := range list {
 			if other, taken := owner[core]; taken && !r.Oversubscribe {
-				return nil, fmt.Errorf("%s: rank %d has core %d, and so has rank %d (hint: --oversubscribe lets ranks share cores)",
-					r.Slots[rank].Where, rank, core, other)
+				return nil, fmt.Errorf("--rankfile %s: rank %d has core %d, and so has rank %d (hint: --oversubscribe "+
+					"lets ranks share cores)", r.Slots[rank].Where, rank, core, other)
 			}
 			owner[core] = rank
 		}

@@ -24,6 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios int
 //
 //	read [-H LIST]       the hosts of LIST, or else of the file
 //	map [-np N] [--ppn N] [--map-by WHAT] [--oversubscribe] [-H LIST]
+//	rankfile [-np N] [--oversubscribe] [-H LIST]  by the lines as a rank file, f
 //	slurm NODES TASKS    the hosts of a step of Slurm
 //	in NAME=VALUE ...    the hosts of an allocation with these variables; FILE is the file of hosts, _ a blank
 func TestScenarios(t *testing.T) {
@@ -88,6 +89,8 @@ func scenario(t *testing.T, input string) string {
 	switch {
 	case words[0] == "slurm":
 		hosts, err = SlurmStep(variables{"SLURM_STEP_NODELIST": f.Arg(0), "SLURM_STEP_TASKS_PER_NODE": f.Arg(1)}.get)
+	case words[0] == "rankfile":
+		return byRankfile(*list, r, file.String())
 	case words[0] == "in":
 		return inAllocation(t, f.Args(), file.String())
 	case slices.Contains(words, "-H"):
@@ -108,6 +111,33 @@ func scenario(t *testing.T, input string) string {
 	}
 	for _, p := range places {
 		out = append(out, strings.Trim(fmt.Sprintf("%s: %v", p.Target, p.Ranks), "[]"))
+	}
+	return strings.ReplaceAll(strings.Join(out, "\n"), ": [", ": ")
+}
+
+// byRankfile returns the hosts and the slots of the ranks of a rank file.
+func byRankfile(list string, r Request, file string) string {
+	o := Options{rankfile: "f"}
+	var hosts []ListedHost
+	var err error
+	if o.ranks, err = parseRankfile("f", []byte(file)); err != nil {
+		return err.Error()
+	}
+	if hosts, err = rankfileHosts(o.ranks); list != "" {
+		hosts, err = Parse(list)
+	}
+	if err == nil {
+		hosts, err = o.byRankfile(hosts, r)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	var out []string
+	for _, h := range hosts {
+		out = append(out, strings.Trim(fmt.Sprint(h.Target, ": ", h.Ranks), "]"))
+	}
+	for rank, s := range o.slots {
+		out = append(out, fmt.Sprintf("rank %d: %s (%s)", rank, s.List, s.Where))
 	}
 	return strings.ReplaceAll(strings.Join(out, "\n"), ": [", ": ")
 }
@@ -335,6 +365,37 @@ func FuzzHosts(f *testing.F) {
 			if places, err := MapRanks(hosts, Request{}); err == nil && len(places) != len(hosts)-empty {
 				t.Fatalf("%d places for %d hosts, %d of them with 0 slots", len(places), len(hosts), empty)
 			}
+		}
+	})
+}
+
+// FuzzRankfile: a rank file gives each rank a host of the list, or an error that names the file.
+func FuzzRankfile(f *testing.F) {
+	for _, s := range []string{"rank 0=a slot=0-2\nrank 1=+n1 slot=1:0,1 # x\n", "rank 0=b slots=0:*",
+		"/*\n*/ rank 0=a slot=0//", "rank 3=a slot=0", "rank 0=+n9 slot=0", "rank 0=a slot=", "/*", "rank 0=a slot=0;;"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		ranks, err := parseRankfile("f", []byte(text))
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "f:") || len(err.Error()) > 400 {
+				t.Fatal(err)
+			}
+			return
+		}
+		own, err := rankfileHosts(ranks)
+		if err != nil && !strings.HasPrefix(err.Error(), "f:") || err == nil && len(own) == 0 {
+			t.Fatalf("%d hosts, error %v", len(own), err)
+		}
+		listed, _ := Parse("a,b")
+		o := Options{rankfile: "f", ranks: ranks}
+		places, err := o.byRankfile(listed, Request{})
+		n := 0
+		for _, p := range places {
+			n += len(p.Ranks)
+		}
+		if err == nil && n != len(ranks) || err != nil && !strings.HasPrefix(err.Error(), "--rankfile f") {
+			t.Fatalf("%d of %d ranks have a host, error %v", n, len(ranks), err)
 		}
 	})
 }

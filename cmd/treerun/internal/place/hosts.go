@@ -35,6 +35,13 @@ func (o *Options) Hosts(size, extra int) ([]launch.JobHost, int, error) {
 	default:
 		o.allocation, hosts, err = currentAllocation(os.Getenv)
 	}
+	if err == nil && o.flags.Changed("rankfile") {
+		if o.ranks, err = readRankfile(o.rankfile); err != nil {
+			err = fmt.Errorf("--rankfile: %w", err)
+		} else if hosts == nil {
+			hosts, err = rankfileHosts(o.ranks)
+		}
+	}
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w%s", err, o.hint())
 	}
@@ -92,15 +99,19 @@ func (o *Options) hint() string {
 func (o *Options) mapHosts(hosts []ListedHost, size, extra int) ([]launch.JobHost, int, error) {
 	request := o.Request
 	request.Size = size
+	mapRanks := MapRanks
+	if o.ranks != nil {
+		mapRanks = o.byRankfile
+	}
 	if size > 0 && extra > 0 {
 		total := request
 		total.Size, total.Oversubscribe = size+extra, false
-		if places, err := MapRanks(hosts, total); err == nil {
+		if places, err := mapRanks(hosts, total); err == nil {
 			list, n := jobHosts(places, o.remote.Command == nil)
 			return list, n - extra, nil
 		}
 	}
-	places, err := MapRanks(hosts, request)
+	places, err := mapRanks(hosts, request)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -165,11 +176,16 @@ func OwnAddress(addr netip.Addr) bool {
 // MapBy is the order in which ranks are dealt to hosts.
 type MapBy int
 
-// BySlot fills a host before the next one; the others deal one rank to each host in turn.
-const BySlot MapBy = 0
+// BySlot fills a host before the next one; byHost deals one rank to each host in turn.
+const (
+	BySlot MapBy = iota
+	byHost
+	byNode // byHost
+	// From here on BySlot, and a cores.Level within each host.
+)
 
-// mapByWords are the values of --map-by, in the order of By.
-var mapByWords = []string{"slot", "host", "node"}
+// mapByWords are the values of --map-by, in the order of MapBy.
+var mapByWords = []string{"slot", "host", "node", "numa", "socket", "l3"}
 
 // Request describes the number of ranks, and their placement.
 type Request struct {
@@ -181,7 +197,7 @@ type Request struct {
 
 // MapRanks deals ranks to hosts. Hosts without a rank are left out; the others keep their order, which is that of their
 // first ranks. Ranks beyond all slots, if they are allowed, are dealt to the hosts in turn before ranks get their
-// numbers: with BySlot those of a host are consecutive.
+// numbers: but for --map-by host those of a host are consecutive.
 func MapRanks(hosts []ListedHost, r Request) ([]ListedHost, error) {
 	capacity, total := make([]int, len(hosts)), 0
 	for i, h := range hosts {
@@ -248,7 +264,7 @@ func numberRanks(hosts []ListedHost, capacity []int, size int, by MapBy) []Liste
 	turn := 1
 	for rank := 0; rank < size; {
 		for i := range hosts {
-			if by == BySlot {
+			if by != byHost && by != byNode {
 				turn = capacity[i]
 			}
 			for k := 0; k < turn && rank < size && len(hosts[i].Ranks) < capacity[i]; k++ {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/internal/iface"
@@ -28,8 +29,12 @@ import (
 
 // Options holds the values of the flags.
 type Options struct {
-	Request                     // except Size
-	hosts, hostfile string      // where the ranks run
+	Request                    // except Size
+	hosts, hostfile string     // where the ranks run
+	rankfile        string     // where each rank runs
+	ranks           []rankLine // of that file
+	slots           []cores.Slots
+	perRank         int         // cores of each rank
 	allocation      *allocation // from which Hosts has taken hosts; nil: none
 
 	remote              launch.Remote // how other hosts are reached
@@ -55,7 +60,12 @@ func (o *Options) Define(f *pflag.FlagSet) {
 		"Horovod, DeepSpeed or Slurm")
 	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, up to its slots where they are given")
 	f.Var(cmdline.Choice(&o.MapBy, "WHAT", mapByWords...), "map-by",
-		"slot: fill a host before the next one (default); host: one rank for each host in turn")
+		"slot: fill a host before the next one (default); host: one rank for each host in turn; numa, socket or l3: as "+
+			"slot, and bind the ranks of a host to its NUMA nodes, sockets or L3 caches, in turn")
+	f.Var(cmdline.IntRange(&o.perRank, 1, job.MaxRanks), "cpus-per-rank",
+		"bind each rank to `N` cores of its own, which the kernel calls CPUs")
+	f.StringVar(&o.rankfile, "rankfile", "", "run each rank on the host and the cores that this `FILE` has for it, in "+
+		"the form of Open MPI: rank 0=a slot=0-2")
 	f.BoolVar(&o.Oversubscribe, "oversubscribe", false, "allow more ranks than slots")
 	o.defineRemote(f)
 	f.Var(cmdline.Text(&o.iface, iface.Parse), "iface",
@@ -180,13 +190,33 @@ func (o *Options) setSettings(s map[string]string) {
 	}
 }
 
-// Fill sets how a job reaches other hosts, the GPUs of its ranks, and its settings.
+// Fill sets how a job reaches other hosts, the cores and GPUs of its ranks, and its settings.
 func (o *Options) Fill(j *launch.Job) (err error) {
 	if j.Remote, err = o.Remote(); err == nil {
 		o.setSettings(j.Settings)
 		j.GPUs, err = o.GPUs()
 	}
+	if err == nil {
+		err = o.setCores(&j.Cores)
+	}
 	return err
+}
+
+// setCores sets the cores of the ranks.
+func (o *Options) setCores(r *cores.Request) error {
+	r.MapBy, r.PerRank = cores.Level(max(0, o.MapBy-byNode)), o.perRank
+	r.Slots, r.Oversubscribe = o.slots, o.Oversubscribe
+	if o.rankfile != "" {
+		for _, name := range []string{"map-by", "ppn", "bind-to", "cpus-per-rank"} {
+			if o.flags.Changed(name) {
+				return cmdline.Usagef("--rankfile has the host and the cores of each rank: it cannot be combined with --%s", name)
+			}
+		}
+	}
+	if err := r.Check(); err != nil {
+		return cmdline.Usagef("%w", err)
+	}
+	return nil
 }
 
 // checkList refuses the value of -H when blanks have split the list into arguments, of which this is the first.
@@ -215,7 +245,7 @@ func (o *Options) DefaultRanks(n int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w (give the number of ranks with -np)", err)
 	}
-	return cmp.Or(count, job.UsableCores()), nil
+	return cmp.Or(count, max(1, job.UsableCores()/max(1, o.perRank))), nil
 }
 
 // GPUs returns which GPUs the ranks of every host get.
