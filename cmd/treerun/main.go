@@ -153,8 +153,13 @@ func measureTopo(ranks int, where *place.Options) (*planner.Measured, int, error
 }
 
 // runJob is the command without a name.
-func runJob(args []string) (int, error) {
-	begin := time.Now()
+func runJob(args []string) (code int, err error) {
+	begin, variable := time.Now(), os.Getenv(flagsVariable)
+	defer func() {
+		if err != nil && variable != "" && cmdline.ExitCode(err) == cmdline.ExitUsage {
+			err = fmt.Errorf("%w (%s is %q)", err, flagsVariable, variable)
+		}
+	}()
 	o, err := parse(args)
 	switch {
 	case err != nil:
@@ -164,8 +169,7 @@ func runJob(args []string) (int, error) {
 	case o.version:
 		return 0, printVersion()
 	}
-	code, err := o.run(begin)
-	if err != nil {
+	if code, err = o.run(begin); err != nil {
 		o.job.ResultOf(err)
 	}
 	return code, err
@@ -191,7 +195,7 @@ func (o *options) run(begin time.Time) (int, error) {
 		return 0, err
 	}
 	if o.dryRun {
-		return 0, printDryRun(os.Stdout, j, prog, o.place.Source(), nil)
+		return 0, printDryRun(os.Stdout, j, prog, o)
 	}
 	if cores := job.UsableCores(); j.Hosts == nil && j.Size > cores {
 		j.Screen.Err.Printf("treerun: %d ranks share %s", j.Size, numbers.Count(cores, "core"))

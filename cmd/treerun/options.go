@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -41,6 +42,7 @@ type options struct {
 	dryRun        bool
 	verbose       bool
 	help, version bool
+	variable      string // the flags of the environment
 
 	flags *pflag.FlagSet
 }
@@ -130,11 +132,15 @@ func newOptions() *options {
 // usage, and carries its exit code.
 func parse(args []string) (*options, error) {
 	o := newOptions()
+	variableErr := o.parseVariable()
 	if err := cmdline.Parse(o.flags, args, othersFlags); err != nil {
 		return nil, cmdline.Usagef("%w", err)
 	}
 	if o.help || o.version {
 		return o, nil
+	}
+	if variableErr != nil {
+		return nil, variableErr
 	}
 	if o.flags.NArg() == 0 {
 		return nil, cmdline.Usagef("no PROGRAM given")
@@ -148,6 +154,27 @@ func parse(args []string) (*options, error) {
 	args = o.flags.Args()
 	o.job.Program, o.job.Args = args[0], args
 	return o, o.splitParts(args)
+}
+
+// flagsVariable is the variable with flags of a job, before those of the command line.
+const flagsVariable = "TREERUN_FLAGS"
+
+// parseVariable parses the flags in the variable. The processes that treerun starts do not have it: a rank that runs
+// treerun, too, has another job.
+func (o *options) parseVariable() error {
+	o.variable = os.Getenv(flagsVariable)
+	_ = os.Unsetenv(flagsVariable) // the name is valid
+	words, err := cmdline.SplitWords(o.variable)
+	if err == nil {
+		err = cmdline.Parse(o.flags, words, othersFlags)
+	}
+	if err == nil && o.flags.NArg() > 0 {
+		err = fmt.Errorf("%q is no flag", o.flags.Arg(0))
+	}
+	if err != nil {
+		return cmdline.Usagef("%s: %w", flagsVariable, err)
+	}
+	return nil
 }
 
 // checkPolicy returns an error for a flag that does not apply to the policy of --on-failure.

@@ -152,7 +152,7 @@ func (o *options) runParts(begin time.Time) (code int, err error) {
 		return 0, err
 	}
 	if o.dryRun {
-		return 0, printDryRun(os.Stdout, j, self, o.place.Source(), o.parts)
+		return 0, printDryRun(os.Stdout, j, self, o)
 	}
 	runtime.LockOSThread() // as buildAndRun does
 	defer runtime.UnlockOSThread()

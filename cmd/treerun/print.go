@@ -36,8 +36,8 @@ func printVersion() error {
 	return err
 }
 
-// printDryRun prints the job without running it. from is the source of hosts that the command line does not name.
-func printDryRun(w io.Writer, j *launch.Job, prog *program, from string, parts []part) error {
+// printDryRun prints the job of some options without running it.
+func printDryRun(w io.Writer, j *launch.Job, prog *program, o *options) error {
 	here, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find the name of this host: %w", err)
@@ -54,12 +54,16 @@ func printDryRun(w io.Writer, j *launch.Job, prog *program, from string, parts [
 	if len(j.Hosts) > 0 {
 		where = fmt.Sprintf("%d on %s", j.Size, numbers.Count(len(j.Hosts), "host"))
 	}
-	if from != "" {
+	if from := o.place.Source(); from != "" {
 		where += "; " + from
 	}
 	programs := fmt.Sprintf("program      %s\ncommand      %s\n", path, strings.Join(command, " "))
-	if len(parts) > 0 {
-		programs = describeParts(parts)
+	if len(o.parts) > 0 {
+		programs = describeParts(o.parts)
+	}
+	if o.variable != "" {
+		programs = fmt.Sprintf("flags        %s, from %s, and those of the command line\n%s", o.variable, flagsVariable,
+			programs)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `host         %s
