@@ -20,8 +20,10 @@ import (
 var elsewhere = map[string]string{
 	"treerun --nnodes 4 --node-rank 1 --seed h:29500 --key-file key python3 train.py": "TestNodes",
 	"treerun bench -np 8 -b 8 -e 128M -f 2 --device cuda":                             "TestRanksGetGPUs",
-	"srun ./a":         "TestSlurmSrun",
-	"srun treerun ./a": "TestSlurmSrun",
+	"treerun --map-by numa --cpus-per-rank 2 ./a":                                     "TestScripts/bindings",
+	"treerun --map-by l3 ./a":                                                         "TestScripts/bindings",
+	"srun ./a":                                                                        "TestSlurmSrun",
+	"srun treerun ./a":                                                                "TestSlurmSrun",
 }
 
 // TestMigration runs every command that docs/from-mpirun-and-torchrun.md gives for one of another launcher as it stands
@@ -66,6 +68,7 @@ func migrationFolder(t *testing.T) string {
 		"b":           program,
 		"train.py":    program,
 		"hosts":       "a slots=3\nb slots=2\n",
+		"ranks":       "rank 0=localhost slot=0\nrank 1=+n0 slot=1\n",
 		"out/a":       program,
 		"bin/python3": "#!/bin/sh\nexec sh \"$@\"\n",
 		"bin/ssh":     "#!/bin/sh\nfor last; do :; done\nexec sh -c \"$last\"\n",
