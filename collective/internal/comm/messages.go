@@ -118,11 +118,15 @@ func (m *Messages) Start(call string, p *p2p.Message, tag int, send bool) (Reque
 		return Request{}, err
 	case ref != p2p.Ref{}:
 		return Request{c: m.c, number: ref.Number, slot: ref.Slot, Got: p.Got}, nil
-	case !send:
-		p.Got.Uncounted = 0
+	case send:
+		return Request{Got: &sentAtOnce}, nil
 	}
+	p.Got.Uncounted = 0
 	return Request{Got: p.Got}, nil
 }
+
+// sentAtOnce is the Got of Sends that were done at once: their Requests are not zero values.
+var sentAtOnce p2p.Got
 
 // newGot returns room for the result of a receive, which lives as long as its Request: many are made at once.
 func (m *Messages) newGot() *p2p.Got {

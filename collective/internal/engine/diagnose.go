@@ -9,6 +9,8 @@ import (
 // doing names the call or message in which this rank waits.
 func (e *Engine) doing() string {
 	switch q := e.Messages; {
+	case q.Waited != nil && e.any != nil:
+		return e.any.describe(q.Describe(q.Waited))
 	case q.Waited != nil:
 		return q.Describe(q.Waited)
 	case q.WaitedBackground != nil:
@@ -36,10 +38,18 @@ func Waited(e *Engine) (id call.ID, is bool) {
 }
 
 // blockers returns the ranks whose chunk or slot this rank lacks.
-func (e *Engine) blockers() (list []waits.Blocker) {
-	if e.Messages.Waited != nil {
-		return e.Messages.Blockers()
+func (e *Engine) blockers() []waits.Blocker {
+	switch p := e.Messages.Waited; {
+	case e.any != nil:
+		return e.any.blockers(e)
+	case p != nil:
+		return e.Messages.Blockers(p)
 	}
+	return callBlockers(e)
+}
+
+// callBlockers is blockers, of the oldest call under way.
+func callBlockers(e *Engine) (list []waits.Blocker) {
 	seen := make(map[int32]bool)
 	for i := 0; e.first != nil && i < len(e.active.tracks); i++ {
 		if t := &e.active.tracks[i]; t.call != nil && t.chunk < t.Chunks {

@@ -34,6 +34,7 @@ type Engine struct {
 	Brief bool // whether Poll takes a turn of each track only, where there is more to do
 	aside bool // whether PollAside runs
 	wait  wait // the wait of the goroutine that uses the Engine
+	any   *Any // what that waits for; nil: one call or message
 
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece

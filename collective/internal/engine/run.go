@@ -102,6 +102,9 @@ func (e *Engine) activate(c *Call) {
 // take, and ends the calls whose tracks have all run. An error is for transport.CallFault; a fault of the Endpoint that
 // is there already is for Wait to find.
 func (e *Engine) Poll() error {
+	if e.any != nil {
+		e.any.over = e.any.Reached()
+	}
 	if e.Messages.Active() {
 		moved, err := e.Messages.Poll()
 		if moved {

@@ -51,9 +51,9 @@ func UnderWay(q *Queue) *Message {
 	return nil
 }
 
-// Blockers returns the ranks that the message for which this rank waits needs.
-func (q *Queue) Blockers() (list []waits.Blocker) {
-	p, what := q.Waited, "to send"
+// Blockers returns the ranks that message p, for which this rank waits, needs.
+func (q *Queue) Blockers(p *Message) (list []waits.Blocker) {
+	what := "to send"
 	if p.send {
 		what = "to receive"
 	}

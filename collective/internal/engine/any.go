@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/internal/p2p"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/transport"
+)
+
+// Any is a wait for the first of several calls and messages that is done.
+type Any struct {
+	Reached  func() bool    // whether one of them is done
+	Messages []*p2p.Message // those that are not
+	Calls    bool           // whether calls are among them
+
+	over bool
+}
+
+// Wait returns once one of them is done, or with the fault of the Endpoint, or without either once stop has ended, a
+// context made of ctx.
+func (a *Any) Wait(ctx, stop context.Context, e *Engine, w *Waiter) (transport.Fault, bool) {
+	for _, p := range a.Messages {
+		e.Messages.KeepBehind(p)
+	}
+	e.any = a
+	defer func() { e.any, e.Messages.Waited = nil, nil }()
+	for a.over = a.Reached(); !a.over; a.over = a.Reached() {
+		if e.Messages.Waited = nil; len(a.Messages) > 0 {
+			e.Messages.Waited = a.Messages[0]
+		}
+		err := w.wait(stop, e, &a.over, w.Spins)
+		switch {
+		case err == nil:
+		case stop.Err() != nil && ctx.Err() == nil && err == stop.Err():
+			w.Watch.Clear()
+			return e.ep.Aborted()
+		default:
+			return e.failWait(err, e.doing(), w)
+		}
+	}
+	return e.ep.Aborted()
+}
+
+// describe names the calls and messages, of which one is named first.
+func (a *Any) describe(first string) string {
+	n := len(a.Messages) - 1
+	if a.Calls {
+		n++
+	}
+	if n <= 0 {
+		return first
+	}
+	return fmt.Sprintf("%s, or one of %d more in WaitAny", first, n)
+}
+
+// blockers returns the ranks of which any one may end the wait.
+func (a *Any) blockers(e *Engine) (list []waits.Blocker) {
+	for _, p := range a.Messages {
+		list = append(list, e.Messages.Blockers(p)...)
+	}
+	if a.Calls {
+		list = append(list, callBlockers(e)...)
+	}
+	for i := range list {
+		list[i].Any = true
+	}
+	return list
+}
