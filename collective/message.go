@@ -187,3 +187,46 @@ func (m Message) Wait(ctx context.Context) error { return m.message.Wait(ctx) }
 
 // Test makes progress on calls in flight without waiting, and reports whether the message is done.
 func (m Message) Test() (bool, error) { return m.message.Test() }
+
+// PersistentMessage is a Send or a Recv whose arguments are checked once and which then runs many times, always with
+// the same slice. It holds no resources and needs no Close.
+type PersistentMessage struct {
+	c       *Comm
+	name    string
+	message p2p.Message
+	tag     int
+	send    bool
+}
+
+// Start begins the message, as StartSend or StartRecv does. Those of one PersistentMessage must not overlap, as they
+// use the same slice.
+func (p *PersistentMessage) Start() (Message, error) {
+	begun := p.message
+	m, err := p.c.inner().Messages.Start(p.name, &begun, p.tag, p.send)
+	return Message{m}, err
+}
+
+// SendInit prepares a Send. Its receiver may be in any Recv.
+func SendInit[T any](c *Comm, buf []T, to, tag int) (*PersistentMessage, error) {
+	return messageInit(c, "SendInit", buf, to, tag, true)
+}
+
+// RecvInit prepares a Recv. Its sender may be in any Send.
+func RecvInit[T any](c *Comm, buf []T, from, tag int) (*PersistentMessage, error) {
+	return messageInit(c, "RecvInit", buf, from, tag, false)
+}
+
+func messageInit[T any](c *Comm, name string, buf []T, peer, tag int, send bool) (*PersistentMessage, error) {
+	p := &PersistentMessage{c: c, name: name, tag: tag, send: send}
+	messageOf(&p.message, buf, peer, tag).Fewer = !send
+	if p.message.DType == 0 {
+		return nil, c.inner().ArgumentError(name, "%s", unmovable[T]())
+	}
+	if peer == NoRank {
+		return p, nil
+	}
+	if err := c.inner().Messages.Check(name, peer, tag, !send); err != nil {
+		return nil, err
+	}
+	return p, nil
+}

@@ -61,7 +61,7 @@ func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out
 		if m == nil {
 			continue
 		}
-		if err := c.Messages.check(call, m.Peer, 0, false); err != nil {
+		if err := c.Messages.Check(call, m.Peer, 0, false); err != nil {
 			return err
 		}
 		if err := devices.Problem(s, m.Buffer); err != nil {

@@ -33,7 +33,7 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 		_, err := m.Run(ctx, name, out, tag, true)
 		return none, 0, err
 	}
-	if err := m.check(name, out.Peer, tag, false); err != nil { // before either is begun
+	if err := m.Check(name, out.Peer, tag, false); err != nil { // before either is begun
 		return p2p.Got{}, 0, err
 	}
 	if err := m.begin(name, in.Peer, tag, true); err != nil {
@@ -69,8 +69,8 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 // ownTag is the tag of messages that make up a call; callers' tags are not negative.
 const ownTag = -1
 
-// check refuses a message that this communicator cannot carry. anyOf allows AnySource and AnyTag.
-func (m *Messages) check(call string, peer, tag int, anyOf bool) error {
+// Check refuses a message that this communicator cannot carry. anyOf allows AnySource and AnyTag.
+func (m *Messages) Check(call string, peer, tag int, anyOf bool) error {
 	source, tags := "", ""
 	if anyOf {
 		source, tags = " or AnySource", " or AnyTag"
@@ -93,7 +93,7 @@ func (m *Messages) check(call string, peer, tag int, anyOf bool) error {
 
 // begin claims the communicator for a call with a message that it can carry.
 func (m *Messages) begin(call string, peer, tag int, anyOf bool) error {
-	if err := m.check(call, peer, tag, anyOf); err != nil {
+	if err := m.Check(call, peer, tag, anyOf); err != nil {
 		return err
 	}
 	return m.c.Claim(call)
