@@ -163,7 +163,7 @@ func (m *Messages) RunNew(ctx context.Context, call string, from, tag int, into 
 	}
 	defer m.c.End()
 	m.c.Tally.enter(status.RowRecv, 0)
-	g, _, err := m.look(ctx, call, from, tag, Forever)
+	g, _, err := m.look(ctx, call, from, tag, Forever, false)
 	if err == nil {
 		_, err = m.run(ctx, call, into(g), false)
 	}

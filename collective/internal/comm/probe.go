@@ -23,13 +23,27 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 	defer m.c.End()
 	m.c.Tally.enter(status.RowProbe, 0)
 	m.c.Tally.count(status.RowProbe, 0)
-	return m.look(ctx, call, from, tag, wait)
+	return m.look(ctx, call, from, tag, wait, false)
 }
 
-// look is Probe on the communicator, which is claimed.
-func (m *Messages) look(ctx context.Context, call string, from, tag int, wait time.Duration) (p2p.Got, bool, error) {
+// ProbeMatched finds the next message from a rank with a tag, or any, which from then on is for the Receive that
+// p2p.Message.Take makes of the result.
+func (m *Messages) ProbeMatched(ctx context.Context, call string, from, tag int) (p2p.Message, error) {
+	if err := m.begin(call, from, tag, true); err != nil {
+		return p2p.Message{}, err
+	}
+	defer m.c.End()
+	m.c.Tally.enter(status.RowProbe, 0)
+	m.c.Tally.count(status.RowProbe, 0)
+	_, _, err := m.look(ctx, call, from, tag, Forever, true)
+	return m.probe, err
+}
+
+// look is Probe on the communicator, which is claimed, or ProbeMatched.
+func (m *Messages) look(ctx context.Context, call string, from, tag int, wait time.Duration, claims bool) (p2p.Got, bool,
+	error) {
 	p := &m.probe
-	*p = p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
+	*p = p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Claims: claims, Call: call}
 	found, err := m.c.Engine.Look(p)
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {

@@ -34,11 +34,15 @@ type arrival struct {
 	id      call.ID
 	receive *Message // nil before it was posted
 	buf     []byte   // bytes that came before it was posted, and the target of the next chunk
+	claimed bool     // whether one Receive only takes it: see Take
 }
 
 // post adds a receive. It is done already if its message came as a whole.
 func (b *inbox) post(p *Message) error {
 	i := b.find(p.Tag)
+	if p.taken != nil {
+		i = slices.Index(b.unexpected, p.taken)
+	}
 	if i < 0 {
 		b.posted = append(b.posted, p)
 		return nil
@@ -154,5 +158,5 @@ func (b *inbox) arrived() {
 
 // find returns the first message with a tag that waits for its receive, -1 without one.
 func (b *inbox) find(tag int32) int {
-	return slices.IndexFunc(b.unexpected, func(a *arrival) bool { return tagged(a.id.Tag, tag) })
+	return slices.IndexFunc(b.unexpected, func(a *arrival) bool { return !a.claimed && tagged(a.id.Tag, tag) })
 }

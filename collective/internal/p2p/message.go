@@ -31,15 +31,17 @@ type Message struct {
 
 	Patient bool   // whether a Probe continues where no rank is left that can send
 	Call    string // the name of the function that makes a Probe
+	Claims  bool   // whether only the Receive that Take makes receives the message that a Probe finds
 
 	send   bool
 	probe  bool
-	any    bool    // whether a Receive from any rank waits for its message
-	found  call.ID // the message that a Probe has found
-	moved  int     // bytes that have moved
-	lends  bool    // whether the peer reads the memory of a Send where it lies
-	kept   bool    // whether the memory of a Send is the Queue's, not the caller's
-	behind []held  // the messages that follow a Send that is kept, oldest first
+	any    bool     // whether a Receive from any rank waits for its message
+	found  call.ID  // the message that a Probe has found
+	taken  *arrival // that message, of a Probe that Claims and of its Receive
+	moved  int      // bytes that have moved
+	lends  bool     // whether the peer reads the memory of a Send where it lies
+	kept   bool     // whether the memory of a Send is the Queue's, not the caller's
+	behind []held   // the messages that follow a Send that is kept, oldest first
 	done   bool
 	had    int // the bytes of Buf, once the message is done
 	next   *Message
@@ -143,3 +145,14 @@ func (p *Message) end() { p.had, p.Buf, p.next, p.done = len(p.Buf), nil, nil, t
 
 // tagged reports whether a message with a tag is one that is wanted with another, which may be AnyTag.
 func tagged(tag, wanted int32) bool { return tag == wanted || wanted == AnyTag && tag >= 0 }
+// claim is find of a message that this Probe claims.
+func (p *Message) claim(from int, a *arrival) {
+	a.claimed, p.taken = true, a
+	p.find(from, a.id)
+}
+
+// Take makes p the Receive of the message that probe, which Claims, has found.
+func (p *Message) Take(probe *Message) {
+	p.Peer, p.Tag, p.taken = probe.Peer, probe.found.Tag, probe.taken
+}
+

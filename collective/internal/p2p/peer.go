@@ -154,9 +154,15 @@ func (r *peer) take() (n int, ok bool, err error) {
 	switch {
 	case q.starting && id.Bytes() > EagerBytes:
 		return 0, false, nil
+	case b.arriving != nil && b.arriving.claimed && !b.open() && !q.takes(id): // it waits for its Receive
+		return 0, false, nil
 	case b.arriving != nil || b.wanted(id.Tag) >= 0:
 	case b.probe != nil && tagged(id.Tag, b.probe.Tag):
-		b.probe.find(from, id)
+		if b.probe.Claims {
+			b.probe.claim(from, b.match(id))
+		} else {
+			b.probe.find(from, id)
+		}
 		q.steps++
 		return 0, false, nil
 	case !b.open() && !q.takes(id):
@@ -234,7 +240,11 @@ func (r *peer) payload(into []byte) ([]byte, bool, error) {
 func (r *peer) look(p *Message) error {
 	box := &r.inbox
 	if i := box.find(p.Tag); i >= 0 {
-		p.find(box.peer, box.unexpected[i].id)
+		if p.Claims {
+			p.claim(box.peer, box.unexpected[i])
+		} else {
+			p.find(box.peer, box.unexpected[i].id)
+		}
 		r.q.steps++
 		return nil
 	}

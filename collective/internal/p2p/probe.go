@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
@@ -85,7 +86,7 @@ func (q *Queue) Unreceived() (from, to int, id call.ID, found bool) {
 			continue
 		}
 		box := &q.peers[r].inbox
-		if i := box.find(AnyTag); i >= 0 {
+		if i := slices.IndexFunc(box.unexpected, func(a *arrival) bool { return a.id.Tag >= 0 }); i >= 0 {
 			return r, q.rank, box.unexpected[i].id, true
 		}
 		if r == q.rank {

@@ -9,7 +9,8 @@ import (
 // else has to move: p is then done. If it reports false, p is for Start, which also finds its fault. A Receive
 // polls at most the given number of times: one that has been posted takes longer once its message comes.
 func (q *Queue) Quick(p *Message, send bool, polls int) bool {
-	if q.peers == nil || p.Peer == q.rank || p.Peer == AnySource || p.Tag < 0 || !p.eager() && send {
+	if q.peers == nil || p.Peer == q.rank || p.Peer == AnySource || p.Tag < 0 || p.taken != nil ||
+		!p.eager() && send {
 		return false
 	}
 	r := &q.peers[p.Peer]
