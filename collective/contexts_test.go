@@ -45,6 +45,11 @@ var boundForms = []struct {
 	{"Recv", func(ctx context.Context, c *Comm) error { return received(ctx, c, ten(), c.Size()-1, 0) }},
 	{"Recv from any", func(ctx context.Context, c *Comm) error { return received(ctx, c, ten(), AnySource, AnyTag) }},
 	{"Send", func(ctx context.Context, c *Comm) error { return Send(ctx, c, make([]float32, 8<<20), c.Size()-1, 0) }},
+	{"SendSync", func(ctx context.Context, c *Comm) error { return SendSync(ctx, c, ten(), c.Size()-1, 0) }},
+	{"ProbeMatched", func(ctx context.Context, c *Comm) error {
+		_, err := ProbeMatched(ctx, c, c.Size()-1, 0)
+		return err
+	}},
 	{"SendRecv", func(ctx context.Context, c *Comm) error {
 		return exchanged(ctx, c, ten(), c.Size()-1, ten(), c.Size()-1, 0)
 	}},

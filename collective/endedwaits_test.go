@@ -87,6 +87,7 @@ var waitingForms = []struct {
 		return AllReduceCoalesced(ctx, c, x, x, Sum)
 	}},
 	{"Send", func(ctx context.Context, c *Comm) error { return Send(ctx, c, make([]float32, 1<<20), 2, 0) }},
+	{"SendSync", func(ctx context.Context, c *Comm) error { return SendSync(ctx, c, make([]float32, 1), 2, 0) }},
 	{"Recv", func(ctx context.Context, c *Comm) error { return received(ctx, c, make([]float32, 10), 2, 0) }},
 	{"SendRecv", func(ctx context.Context, c *Comm) error {
 		return exchanged(ctx, c, make([]float32, 1<<20), 2, make([]float32, 1<<20), 2, 0)

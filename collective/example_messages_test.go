@@ -81,3 +81,79 @@ func ExampleWaitAll() {
 	})
 	// Output: [0 10 20]
 }
+
+// The tag of a message decides on the type in which it is received.
+func ExampleProbeMatched() {
+	onRanks(3, func(c *collective.Comm) error {
+		const integers, floats = 1, 2
+		switch c.Rank() {
+		case 1:
+			return collective.Send(ctx, c, []int32{1, 2, 3}, 0, integers)
+		case 2:
+			return collective.Send(ctx, c, []float64{0.5, 1.5}, 0, floats)
+		}
+		for range c.Size() - 1 {
+			m, err := collective.ProbeMatched(ctx, c, collective.AnySource, collective.AnyTag)
+			if err != nil {
+				return err
+			}
+			if m.Tag == integers {
+				_, err = collective.RecvMatched(ctx, m, make([]int32, m.Count))
+			} else {
+				_, err = collective.RecvMatched(ctx, m, make([]float64, m.Count))
+			}
+			fmt.Println(m.Count, "elements from rank", m.Source, err)
+		}
+		return nil
+	})
+	// Unordered output:
+	// 3 elements from rank 1 <nil>
+	// 2 elements from rank 2 <nil>
+}
+
+// A halo is exchanged in every step, with the same slices.
+func ExampleSendInit() {
+	onRanks(2, func(c *collective.Comm) error {
+		edge, halo, peer := []float64{float64(c.Rank() + 1)}, make([]float64, 1), 1-c.Rank()
+		send, err := collective.SendInit(c, edge, peer, 0)
+		if err != nil {
+			return err
+		}
+		recv, err := collective.RecvInit(c, halo, peer, 0)
+		if err != nil {
+			return err
+		}
+		for range 10 {
+			in, err := recv.Start()
+			if err != nil {
+				return err
+			}
+			out, err := send.Start()
+			if err != nil {
+				return err
+			}
+			if err := collective.WaitAll(ctx, in, out); err != nil {
+				return err
+			}
+			edge[0] = (edge[0] + halo[0]) / 2
+		}
+		if c.Rank() == 0 {
+			fmt.Println(edge)
+		}
+		return nil
+	})
+	// Output: [1.5]
+}
+
+func ExampleSendSync() {
+	onRanks(2, func(c *collective.Comm) error {
+		if c.Rank() == 0 {
+			err := collective.SendSync(ctx, c, []int{42}, 1, 0)
+			fmt.Println("rank 1 has it")
+			return err
+		}
+		_, err := collective.Recv(ctx, c, make([]int, 1), 0, 0)
+		return err
+	})
+	// Output: rank 1 has it
+}

@@ -15,9 +15,9 @@ type Matched struct {
 	received bool
 }
 
-// ProbeMatched is a Probe that takes the message it finds out of the reach of all other calls: only RecvMatched receives
-// it. So two goroutines that look for messages of any rank, one call at a time, do not receive each other's. Close
-// names a message that was not received then.
+// ProbeMatched is a Probe that takes the message it finds out of the reach of all other calls: only RecvMatched
+// receives it. So two goroutines that look for messages of any rank, one call at a time, do not receive each other's.
+// Close names a message that was not received.
 func ProbeMatched(ctx context.Context, c *Comm, from, tag int) (*Matched, error) {
 	p, err := c.inner().Messages.ProbeMatched(ctx, "ProbeMatched", from, tag)
 	if err != nil {

@@ -31,6 +31,16 @@ func Send[T any](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 	return err
 }
 
+// SendSync is a Send that returns once rank to has received the message, whatever its length is. A program that works
+// with SendSync in place of Send depends on no memory for messages.
+func SendSync[T any](ctx context.Context, c *Comm, buf []T, to, tag int) error {
+	out := messageOf(new(p2p.Message), buf, to, tag)
+	if out.DType == 0 {
+		return c.inner().ArgumentError("SendSync", "%s", unmovable[T]())
+	}
+	return c.inner().Messages.SendSync(ctx, out, tag)
+}
+
 // AnySource in place of a rank, and AnyTag in place of a tag, make Recv, StartRecv and the Probes accept messages from
 // every rank, including this one, and with every tag. Arithmetic on ranks and tags does not give these numbers: -1 is
 // an ErrArgument.

@@ -26,6 +26,7 @@ type ID struct {
 	Scaled bool  // a Sum of inputs that each rank multiplies by a factor first
 	Varied bool  // the parts differ in length
 	Device bool  // the call runs on devices: its chunks do not travel over the links of the host
+	Sync   bool  // the sender of a message waits for its receipt
 }
 
 // Methods with a pointer copy no ID: a copy right after a field was set stalls the processor.
@@ -110,6 +111,7 @@ func (id ID) arguments() string {
 // Parts of a Header that are no fields of their own.
 const (
 	device    = 0x40 // in Kind; in Op of a message
+	receipt   = 0x20 // in Op of a message that is Sync
 	varied    = 0x20 // in Kind
 	function  = 99   // the Op of a call with a function of the caller's
 	scaledSum = 100  // the Op of a call that is Scaled; an Op above it is the Kind of a call from Exchange on
@@ -131,8 +133,11 @@ func (id *ID) Encode(h *Header) {
 	kind, op, root, count := uint8(id.Kind), uint8(id.Op), id.Root, id.Count
 	if id.Kind == Message {
 		root = id.Tag
-		if id.Device {
+		switch {
+		case id.Device:
 			op = device
+		case id.Sync:
+			op = receipt
 		}
 	} else {
 		switch {
@@ -167,7 +172,7 @@ func (h Header) ID() ID {
 		DType: kernel.DType(h.What >> 16), Chain: uint8(h.What >> chainAt)}
 	if id.Kind == Message {
 		id.Root, id.Tag = 0, root
-		if id.Device = op == device; id.Device {
+		if id.Device, id.Sync = op == device, op == receipt; id.Device || id.Sync {
 			id.Op = 0
 		}
 		return id

@@ -151,6 +151,30 @@ func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int
 	return m.run(ctx, call, p, send)
 }
 
+// SendSync sends p, and waits until its receiver has received it.
+func (m *Messages) SendSync(ctx context.Context, p *p2p.Message, tag int) error {
+	const name = "SendSync"
+	if p.Peer == p2p.NoRank {
+		return nil
+	}
+	if err := m.begin(name, p.Peer, tag, false); err != nil {
+		return err
+	}
+	defer m.c.End()
+	receipt := p.Receipt(name)
+	if err := m.c.Engine.Messages.Start(receipt, false); err != nil {
+		return m.fail(transport.CallFault(err, m.c.Rank, receipt.String()), receipt)
+	}
+	sent, n, err := m.enter(ctx, name, p, true, 1)
+	if err == nil {
+		err = m.wait(ctx, receipt)
+	}
+	if err == nil {
+		_, err = m.finish(ctx, sent, n)
+	}
+	return err
+}
+
 // RunNew receives the next message from a rank with a tag, or any, without letting another call in between. into
 // returns the Receive of that message, with memory for it.
 func (m *Messages) RunNew(ctx context.Context, call string, from, tag int, into func(g p2p.Got) *p2p.Message) (p2p.Got,
@@ -260,6 +284,7 @@ func (m *Messages) fail(f transport.Fault, during *p2p.Message) error {
 // undefinedOf names the slice whose contents are undefined once a message has failed.
 func undefinedOf(p *p2p.Message) string {
 	switch {
+	case p.IsReceipt():
 	case p.Part != "":
 		return undefinedRecv
 	case p.Receives():

@@ -40,8 +40,8 @@ func (m *Messages) ProbeMatched(ctx context.Context, call string, from, tag int)
 }
 
 // look is Probe on the communicator, which is claimed, or ProbeMatched.
-func (m *Messages) look(ctx context.Context, call string, from, tag int, wait time.Duration, claims bool) (p2p.Got, bool,
-	error) {
+func (m *Messages) look(ctx context.Context, call string, from, tag int, wait time.Duration,
+	claims bool) (p2p.Got, bool, error) {
 	p := &m.probe
 	*p = p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Claims: claims, Call: call}
 	found, err := m.c.Engine.Look(p)

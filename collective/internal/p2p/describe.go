@@ -54,7 +54,7 @@ func UnderWay(q *Queue) *Message {
 // Blockers returns the ranks that message p, for which this rank waits, needs.
 func (q *Queue) Blockers(p *Message) (list []waits.Blocker) {
 	what := "to send"
-	if p.send {
+	if p.send || p.IsReceipt() {
 		what = "to receive"
 	}
 	if p.Peer != AnySource {

@@ -27,7 +27,7 @@ type held struct {
 }
 
 // eager reports whether p is kept where it finds no room. It is not lent: its receiver may read it much later.
-func (p *Message) eager() bool { return p.Part == "" && len(p.Buf) <= EagerBytes }
+func (p *Message) eager() bool { return p.Part == "" && len(p.Buf) <= EagerBytes && !p.Sync }
 
 // Keep copies a Send that has found no room to memory of the Queue: the caller's may be used again. It reports whether
 // there was room for that.

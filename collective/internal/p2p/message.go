@@ -27,11 +27,12 @@ type Message struct {
 	Buf   []byte
 	Part  string // the call that it is a part of, "" where it is the caller's own
 	Fewer bool   // whether the message of a Receive may be shorter than Buf
+	Sync  bool   // whether the receiver of a Send sends a receipt
 	Got   *Got   // unless nil, a Receive writes its result here
 
 	Patient bool   // whether a Probe continues where no rank is left that can send
-	Call    string // the name of the function that makes a Probe
 	Claims  bool   // whether only the Receive that Take makes receives the message that a Probe finds
+	Call    string // the name of the function that makes a Probe
 
 	send   bool
 	probe  bool
@@ -101,10 +102,22 @@ func (p *Message) match(peer int, id call.ID) {
 	if p.Fewer && (id.DType == p.DType || id.Count == 0) && id.Count < p.id().Count {
 		p.Buf = p.Buf[:int(id.Count)*p.DType.Size()]
 	}
-	if p.Got != nil {
+	if p.Sync = id.Sync; p.Got != nil {
 		p.Got.add(peer, id)
 	}
 }
+
+// Receipt returns the Receive of the receipt of p, a Send that is Sync. No message of a caller has its tag.
+func (p *Message) Receipt(call string) *Message {
+	p.Sync = true
+	return &Message{Peer: p.Peer, Tag: receiptTag, DType: kernel.Uint8,
+		Part: fmt.Sprintf("%s (%d %s, tag %d)", call, p.id().Count, p.DType, p.Tag)}
+}
+
+const receiptTag = -2
+
+// IsReceipt reports whether p is the Receive of a receipt.
+func (p *Message) IsReceipt() bool { return p.Tag == receiptTag }
 
 // fits reports whether p can receive message id. Nothing is of every type.
 func (p *Message) fits(id call.ID) bool {
@@ -119,7 +132,8 @@ func (p *Message) fits(id call.ID) bool {
 func (p *Message) Receives() bool { return !p.send }
 
 func (p *Message) id() call.ID {
-	return call.ID{Kind: call.Message, Count: uint64(len(p.Buf) / p.DType.Size()), DType: p.DType, Tag: p.Tag}
+	return call.ID{Kind: call.Message, Count: uint64(len(p.Buf) / p.DType.Size()), DType: p.DType, Tag: p.Tag,
+		Sync: p.Sync}
 }
 
 // wanted describes, for users, the message that a Probe looks for.
@@ -140,11 +154,6 @@ func (p *Message) Found() Got { return got(p.Peer, p.found) }
 // find ends a Probe that has found message id.
 func (p *Message) find(from int, id call.ID) { p.Peer, p.found, p.done = from, id, true }
 
-// end ends p, and forgets the caller's memory.
-func (p *Message) end() { p.had, p.Buf, p.next, p.done = len(p.Buf), nil, nil, true }
-
-// tagged reports whether a message with a tag is one that is wanted with another, which may be AnyTag.
-func tagged(tag, wanted int32) bool { return tag == wanted || wanted == AnyTag && tag >= 0 }
 // claim is find of a message that this Probe claims.
 func (p *Message) claim(from int, a *arrival) {
 	a.claimed, p.taken = true, a
@@ -156,3 +165,8 @@ func (p *Message) Take(probe *Message) {
 	p.Peer, p.Tag, p.taken = probe.Peer, probe.found.Tag, probe.taken
 }
 
+// end ends p, and forgets the caller's memory.
+func (p *Message) end() { p.had, p.Buf, p.next, p.done = len(p.Buf), nil, nil, true }
+
+// tagged reports whether a message with a tag is one that is wanted with another, which may be AnyTag.
+func tagged(tag, wanted int32) bool { return tag == wanted || wanted == AnyTag && tag >= 0 }

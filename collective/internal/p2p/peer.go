@@ -185,9 +185,11 @@ func (r *peer) take() (n int, ok bool, err error) {
 	if len(chunk) > 0 && &chunk[0] != &target[0] {
 		kernel.Copy(target, chunk, false)
 	}
-	r.arrived()
 	r.in.Release()
 	q.steps++
+	if err := r.arrived(); err != nil {
+		return 0, false, err
+	}
 	return n, true, nil
 }
 
@@ -205,18 +207,26 @@ func (r *peer) place(id call.ID, n int) ([]byte, error) {
 }
 
 // arrived is that of the inbox.
-func (r *peer) arrived() {
+func (r *peer) arrived() error {
 	p := r.inbox.arriving.receive
 	if r.inbox.arrived(); p != nil && p.done {
-		r.received(p)
+		return r.received(p)
 	}
+	return nil
 }
 
-// received ends p, a Receive of a message from r, which is done.
-func (r *peer) received(p *Message) {
+// received ends p, a Receive of a message from r, which is done, and sends the receipt that the sender waits for.
+func (r *peer) received(p *Message) error {
 	p.end()
 	r.receives--
 	r.q.receives--
+	if !p.Sync {
+		return nil
+	}
+	receipt := &Message{Peer: r.inbox.peer, Tag: receiptTag, DType: kernel.Uint8}
+	err := r.q.Start(receipt, true)
+	r.q.Keep(receipt)
+	return err
 }
 
 // head returns the length of the next chunk from the peer, and stores its header in the head of the Queue.

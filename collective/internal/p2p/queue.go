@@ -139,15 +139,14 @@ func (q *Queue) Start(p *Message, send bool) error {
 			return err
 		}
 		copy(target, p.Buf)
-		r.arrived()
 		p.end()
+		return r.arrived()
 	default:
 		r := &q.peers[p.Peer]
 		r.sends.push(p)
 		r.activate()
 		return r.sendAll()
 	}
-	return nil
 }
 
 // post posts a Receive: the messages that have come are looked at first, those of several ranks in turn.
@@ -171,7 +170,7 @@ func (q *Queue) post(p *Message) error {
 	r.activate()
 	err := r.inbox.post(p)
 	if p.done {
-		r.received(p)
+		err = r.received(p)
 	}
 	return err
 }
