@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -34,23 +35,19 @@ type Request struct {
 
 // Check reports an error if the request is invalid.
 func (r *Request) Check() error {
-	for _, s := range r.Slots {
-		if _, err := parseSlots(s.List); err != nil {
-			return fmt.Errorf("%s: %w", s.Where, err)
+	for i := range r.Slots {
+		if err := r.Slots[i].check(); err != nil {
+			return err
 		}
 	}
-	switch {
-	case r.Bind < Auto || r.Bind > None:
-		return fmt.Errorf("invalid value %d of --bind-to", int(r.Bind))
-	case r.MapBy < Whole || r.MapBy >= levels:
-		return fmt.Errorf("invalid value %d of --map-by", int(r.MapBy))
-	case r.PerRank < 0 || r.PerRank > maxCores || len(r.Slots) > job.MaxRanks:
-		return fmt.Errorf("--cpus-per-rank %d: want 1 to %d", r.PerRank, maxCores)
-	case r.Bind == None && r.Explicit():
+	if r.Bind == None && r.Explicit() {
 		return errors.New("--bind-to none binds no rank: it cannot be combined with --cpus-per-rank, nor with --map-by " +
 			"numa, socket or l3")
 	}
-	return nil
+	return errors.Join(job.Within("--bind-to %d", int(r.Bind), int(Auto), int(None)),
+		job.Within("--map-by %d", int(r.MapBy), int(Whole), int(L3)),
+		job.Within("--cpus-per-rank %d", r.PerRank, 0, maxCores),
+		job.Within("slots of %d ranks", len(r.Slots), 0, job.MaxRanks))
 }
 
 // Explicit reports whether the user has set cores for each rank.
@@ -67,12 +64,14 @@ type Share struct {
 
 // Place is where a rank is bound.
 type Place struct {
-	Cores []int // nil: any
-	Part  string
+	Cores []int  // nil: any
+	Part  string // of the machine; "": not one alone
 }
 
 // String describes a place that has cores.
-func (p *Place) String() string { return part{p.Part, p.Cores}.String() }
+func (p Place) String() string {
+	return strings.TrimSuffix("cores "+List(p.Cores)+" of "+p.Part, " of ")
+}
 
 // List formats numbers of cores.
 func List(cores []int) string { return topo.RankList(slices.Sorted(slices.Values(cores))) }
@@ -119,9 +118,6 @@ func (r *Request) Plan(m *Machine, s *Share) ([]Place, error) {
 		return plan, nil
 	case len(r.Slots) > 0:
 		return r.fromSlots(m.byNearness(), s)
-	case r.PerRank > 0 && s.Total*r.PerRank > s.Usable && s.Usable < len(m.Allowed) && !r.Oversubscribe:
-		return nil, fmt.Errorf("--cpus-per-rank %d: %s need %d cores, and the quota of CPU time here is that of %d (hint: "+
-			"fewer ranks, or --oversubscribe)", r.PerRank, numbers.Count(s.Total, "rank"), s.Total*r.PerRank, s.Usable)
 	}
 	m = m.byNearness()
 	if r.Explicit() || divide {
@@ -129,15 +125,14 @@ func (r *Request) Plan(m *Machine, s *Share) ([]Place, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--map-by: %w (hint: --map-by slot)", err)
 		}
-		all, err := r.deal(m, parts, s.Total, r.Bind == Core || !r.Explicit())
+		all, err := r.deal(m, s, parts, s.Total, r.Bind == Core || !r.Explicit())
 		if err != nil {
 			return nil, err
 		}
 		copy(plan, all[s.First:])
 	}
 	for _, ranks := range near {
-		p := part{"", common(m.Allowed, s.Near[ranks[0]])}
-		places, err := r.deal(m, []part{p}, len(ranks), r.Bind == Core)
+		places, err := r.deal(m, s, []Place{{Cores: common(m.Allowed, s.Near[ranks[0]])}}, len(ranks), r.Bind == Core)
 		if err != nil {
 			return nil, err
 		}
@@ -163,18 +158,19 @@ func (r *Request) divides(cores int, s *Share) bool {
 
 // deal gives n ranks places on parts, one on each part in turn as long as it has room for more. Each gets its share of
 // the part, or as many cores of that as the user has set; without both, all of the part.
-func (r *Request) deal(m *Machine, parts []part, n int, divide bool) ([]Place, error) {
+func (r *Request) deal(m *Machine, s *Share, parts []Place, n int, divide bool) ([]Place, error) {
 	room, total := make([]int, len(parts)), 0 // ranks that parts have room for
 	for i, p := range parts {
 		if room[i] = n; r.PerRank > 0 {
-			room[i] = len(p.cores) / r.PerRank
+			room[i] = len(p.Cores) / r.PerRank
 		}
 		total += room[i]
 	}
-	if total == 0 || n > total && !r.Oversubscribe {
-		return nil, fmt.Errorf("--cpus-per-rank %d: treerun may use %s, which have room for %s, not %d (hint: fewer cores "+
-			"or ranks, another --map-by, or --oversubscribe where one has room)", r.PerRank,
-			numbers.Join(parts[:min(8, len(parts))], ", "), numbers.Count(total, "rank"), n)
+	most := min(total, s.Usable/max(1, r.PerRank))
+	if r.PerRank > 0 && (total == 0 || n > most && !r.Oversubscribe) {
+		return nil, fmt.Errorf("--cpus-per-rank %d: there is room for %s, not %d, on %s, with CPU time for %d (hint: fewer "+
+			"cores or ranks, or --oversubscribe where one has room)", r.PerRank, numbers.Count(most, "rank"), n,
+			numbers.Join(parts[:min(8, len(parts))], ", "), s.Usable)
 	}
 	on, at, count := make([]int, n), make([]int, n), make([]int, len(parts))
 	for k, i := 0, 0; k < n; i = (i + 1) % len(parts) {
@@ -186,14 +182,14 @@ func (r *Request) deal(m *Machine, parts []part, n int, divide bool) ([]Place, e
 	}
 	places := make([]Place, n)
 	for k, i := range on {
-		own := parts[i].cores
+		own := parts[i].Cores
 		switch {
 		case r.PerRank > 0:
 			own = m.apart(shareOf(own, at[k]%room[i], min(count[i], room[i])), r.PerRank)
 		case divide:
 			own = shareOf(own, at[k], count[i])
 		}
-		places[k] = Place{own, parts[i].name}
+		places[k] = Place{own, parts[i].Part}
 	}
 	return places, nil
 }

@@ -116,7 +116,7 @@ func TestPlanProperties(t *testing.T) {
 		parts, _ := m.parts(r.MapBy)
 		room := 0
 		for _, p := range parts {
-			room += len(p.cores) / max(1, r.PerRank)
+			room += len(p.Cores) / max(1, r.PerRank)
 		}
 		if fits := r.PerRank == 0 || room >= n || r.Oversubscribe && room > 0 || len(m.Allowed) == 0; fits != (err == nil) {
 			rt.Fatalf("%+v, %d ranks on cores %v with room for %d: error %v", r, n, m.Allowed, room, err)
@@ -129,8 +129,8 @@ func TestPlanProperties(t *testing.T) {
 			if r.PerRank == 0 || len(m.Allowed) == 0 {
 				continue
 			}
-			if len(p.Cores) != r.PerRank || !slices.ContainsFunc(parts, func(q part) bool {
-				return len(common(p.Cores, q.cores)) == r.PerRank
+			if len(p.Cores) != r.PerRank || !slices.ContainsFunc(parts, func(q Place) bool {
+				return len(common(p.Cores, q.Cores)) == r.PerRank
 			}) {
 				rt.Fatalf("%+v: rank %d has cores %v", r, i, p.Cores)
 			}
@@ -152,6 +152,9 @@ func FuzzSlots(f *testing.F) {
 	}
 	m := machine(f, []string{"2", "1", "1", "4", "2"})
 	f.Fuzz(func(t *testing.T, text string) {
+		if (&Slots{List: text}).check() != nil {
+			return
+		}
 		list, err := m.coresOf(text)
 		if (err != nil) != (list == nil) || err != nil && len(err.Error()) > 400 {
 			t.Fatalf("%v, %v", list, err)

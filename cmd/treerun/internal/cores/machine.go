@@ -14,8 +14,9 @@ import (
 // Machine has the cores of a host that its ranks may use. A core is what the kernel calls a CPU: one of the hardware
 // threads, where there are several.
 type Machine struct {
-	Allowed []int // in ascending order
-	System  fs.FS // the root folder, for the files of the kernel in sys
+	Allowed []int            // in ascending order
+	System  fs.FS            // the root folder, for the files of the kernel in sys
+	known   map[[2]int]Place // by level and core: the results of partOf; nil: they are not kept
 }
 
 // Level is a kind of parts of a machine.
@@ -32,56 +33,55 @@ const (
 	physical // cores of the processor, of which each may be several hardware threads
 )
 
-// files has, by level, the file with the list of those cores that share the part of a core, in the folder of that core.
-var files = map[Level]string{NUMA: "node[0-9]*/cpulist", Socket: "topology/core_siblings_list",
-	L3: "cache/index[0-9]*/shared_cpu_list", physical: "topology/thread_siblings_list"}
-
-// kinds are the names of levels in messages.
-var kinds = map[Level]string{NUMA: "NUMA node", Socket: "socket", L3: "L3 cache", physical: "physical core"}
-
-// part is a part of a machine.
-type part struct {
-	name  string
-	cores []int // of Allowed
-}
-
-// String names the cores of the part for messages.
-func (p part) String() string {
-	return strings.TrimSuffix("cores "+List(p.cores)+" of "+p.name, " of ")
+// kinds has the names of levels in messages, and the file with the cores that share the part of a core, in its folder.
+var kinds = map[Level]struct{ name, file string }{
+	NUMA:     {"NUMA node", "node[0-9]*/cpulist"},
+	Socket:   {"socket", "topology/core_siblings_list"},
+	L3:       {"L3 cache", "cache/index[0-9]*/shared_cpu_list"},
+	physical: {"physical core", "topology/thread_siblings_list"},
 }
 
 // parts returns the parts of a level that have allowed cores, by the first of these.
-func (m *Machine) parts(level Level) (list []part, err error) {
+func (m *Machine) parts(level Level) (list []Place, err error) {
 	if level == Whole {
-		return []part{{"", m.Allowed}}, nil
+		return []Place{{Cores: m.Allowed}}, nil
 	}
 	for left := m.Allowed; len(left) > 0; {
-		p, err := m.partOf(level, left[0])
-		if p.cores = common(left, p.cores); err != nil || !slices.Contains(p.cores, left[0]) {
-			return nil, fmt.Errorf("the kernel does not show the %s of core %d in /%s", kinds[level], left[0], folder(left[0]))
+		p := m.partOf(level, left[0])
+		if p.Cores = common(left, p.Cores); !slices.Contains(p.Cores, left[0]) {
+			return nil, fmt.Errorf("the kernel does not show the %s of core %d in /%s", kinds[level].name, left[0],
+				folder(left[0]))
 		}
 		list = append(list, p)
-		left = slices.DeleteFunc(slices.Clone(left), func(core int) bool { return slices.Contains(p.cores, core) })
+		left = slices.DeleteFunc(slices.Clone(left), func(core int) bool { return slices.Contains(p.Cores, core) })
 	}
 	return list, nil
 }
 
 // partOf returns the part of a level that has a core.
-func (m *Machine) partOf(level Level, core int) (p part, err error) {
-	found, err := fs.Glob(m.System, folder(core)+files[level])
-	for _, file := range found {
-		if level == L3 && m.read(path.Join(path.Dir(file), "level")) != "3" {
-			continue
-		}
-		p.cores, err = parseList(m.read(file))
-		switch p.name = "one " + kinds[level]; level {
-		case NUMA:
-			p.name = "NUMA node " + strings.TrimPrefix(path.Base(path.Dir(file)), "node")
-		case Socket:
-			p.name = "socket " + m.read(folder(core)+"topology/physical_package_id")
-		}
+func (m *Machine) partOf(level Level, core int) (p Place) {
+	key := [2]int{int(level), core}
+	if p, ok := m.known[key]; ok {
+		return p
 	}
-	return p, err
+	found, _ := fs.Glob(m.System, folder(core)+kinds[level].file)
+	for _, file := range found {
+		switch dir := path.Dir(file); {
+		case level == L3 && m.read(dir+"/level") != "3":
+			continue
+		case level == NUMA:
+			p.Part = "NUMA node " + strings.TrimPrefix(path.Base(dir), "node")
+		case level == Socket:
+			p.Part = "socket " + m.read(folder(core)+"topology/physical_package_id")
+		default:
+			p.Part = "one " + kinds[level].name
+		}
+		p.Cores = parseList(m.read(file))
+	}
+	if m.known != nil {
+		m.known[key] = p
+	}
+	return p
 }
 
 // folder is the kernel's folder of a core.
@@ -96,20 +96,17 @@ func (m *Machine) read(file string) string {
 // maxCores is more than the kernel numbers.
 const maxCores = 1 << 16
 
-// parseList reads numbers as in 0,4-7.
-func parseList(text string) (list []int, err error) {
-	names, err := numbers.ExpandNames("["+text+"]", maxCores)
-	if err != nil {
-		return nil, err
-	}
+// parseList reads numbers as in 0,4-7; nil where text is no such list.
+func parseList(text string) (list []int) {
+	names, _ := numbers.ExpandNames("["+text+"]", maxCores)
 	for _, name := range names {
 		n, err := strconv.Atoi(name)
 		if err != nil || n >= maxCores {
-			return nil, fmt.Errorf("%.20q, want a number below %d", name, maxCores)
+			return nil
 		}
 		list = append(list, n)
 	}
-	return list, nil
+	return list
 }
 
 // NUMANodes returns the number of NUMA nodes of the allowed cores, 0 where the kernel shows none.
@@ -121,30 +118,31 @@ func (m *Machine) NUMANodes() int {
 // byNearness returns m with its cores in an order in which those that share more are nearer to each other: hardware
 // threads of a core, an L3 cache, a NUMA node, a socket.
 func (m *Machine) byNearness() *Machine {
+	m = &Machine{m.Allowed, m.System, make(map[[2]int]Place)}
 	keys := make(map[int][]int)
 	for _, level := range []Level{Socket, NUMA, L3, physical} {
 		parts, _ := m.parts(level) // none: all are equally near
 		for i, p := range parts {
-			for _, core := range p.cores {
+			for _, core := range p.Cores {
 				keys[core] = append(keys[core], i)
 			}
 		}
 	}
 	sorted := slices.Clone(m.Allowed)
 	slices.SortStableFunc(sorted, func(a, b int) int { return slices.Compare(keys[a], keys[b]) })
-	return &Machine{Allowed: sorted, System: m.System}
+	return &Machine{sorted, m.System, m.known}
 }
 
 // apart returns n of some cores, of as many physical cores as there are.
 func (m *Machine) apart(list []int, n int) (some []int) {
-	cores, err := (&Machine{Allowed: list, System: m.System}).parts(physical)
+	cores, err := (&Machine{list, m.System, m.known}).parts(physical)
 	if err != nil {
 		return list[:n]
 	}
 	for thread := 0; len(some) < n; thread++ {
 		for _, p := range cores {
-			if thread < len(p.cores) && len(some) < n {
-				some = append(some, p.cores[thread])
+			if thread < len(p.Cores) && len(some) < n {
+				some = append(some, p.Cores[thread])
 			}
 		}
 	}

@@ -119,9 +119,9 @@ func number(t testing.TB, text string) int {
 
 func listOf(t testing.TB, text string) []int {
 	t.Helper()
-	list, err := parseList(text)
-	if err != nil {
-		t.Fatal(err)
+	list := parseList(text)
+	if list == nil {
+		t.Fatalf("%q is no list", text)
 	}
 	return list
 }

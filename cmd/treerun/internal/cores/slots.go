@@ -2,8 +2,8 @@ package cores
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/internal/numbers"
@@ -17,34 +17,15 @@ type Slots struct {
 	List  string
 }
 
-// slot is some physical cores, of the whole machine unless socket is at least 0.
-type slot struct {
-	socket int
-	cores  []int // nil: all
-}
+// slotsPattern matches lists of slots.
+var slotsPattern = regexp.MustCompile(strings.ReplaceAll(`^X([,;]X)*$`, "X", `(\d+:)?(\*|\d+(-\d+)?)`))
 
-// parseSlots reads a list of slots.
-func parseSlots(text string) (slots []slot, err error) {
-	for list := range strings.SplitSeq(text, ";") {
-		socket := -1
-		for word := range strings.SplitSeq(list, ",") {
-			number, cores, found := strings.Cut(word, ":")
-			if !found {
-				cores = word
-			} else if socket, err = strconv.Atoi(number); err == nil && socket < 0 {
-				err = strconv.ErrRange
-			}
-			s := slot{socket: socket}
-			if cores != "*" && err == nil {
-				s.cores, err = parseList(cores)
-			}
-			if err != nil || len(slots) == maxCores {
-				return nil, fmt.Errorf("slot=%.40s: want cores as in 0-2,5, or those of a socket as in 1:0,1 and 0:*", text)
-			}
-			slots = append(slots, s)
-		}
+// check returns an error if the list is none.
+func (s *Slots) check() error {
+	if !slotsPattern.MatchString(s.List) {
+		return fmt.Errorf("%s: slot=%.40s: want cores as in 0-2,5, or those of a socket as in 1:0,1 and 0:*", s.Where, s.List)
 	}
-	return slots, nil
+	return nil
 }
 
 // fromSlots returns the places that a rank file gives ranks; ranks that were added later have none.
@@ -71,40 +52,48 @@ func (r *Request) fromSlots(m *Machine, s *Share) ([]Place, error) {
 }
 
 // coresOf returns the cores that a list of slots stands for.
-func (m *Machine) coresOf(list string) (cores []int, err error) {
-	slots, err := parseSlots(list)
+func (m *Machine) coresOf(slots string) (list []int, err error) {
+	for several := range strings.SplitSeq(slots, ";") {
+		from := Place{Cores: m.Allowed}
+		for word := range strings.SplitSeq(several, ",") {
+			socket, numbers, found := strings.Cut(word, ":")
+			if !found {
+				numbers = word
+			} else if from, err = m.pick(Socket, socket); err != nil {
+				return nil, fmt.Errorf("slot=%.40s: %w", slots, err)
+			}
+			if numbers != "*" {
+				p, err := (&Machine{from.Cores, m.System, m.known}).pick(physical, numbers)
+				if err != nil {
+					return nil, fmt.Errorf("slot=%.40s: %w", slots, err)
+				}
+				list = append(list, p.Cores...)
+				continue
+			}
+			list = append(list, from.Cores...)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// pick returns the cores of some parts, of which there is a list of numbers.
+func (m *Machine) pick(level Level, list string) (all Place, err error) {
+	parts, err := m.parts(level)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
-	for _, s := range slots {
-		from := part{"", m.Allowed}
-		if s.socket >= 0 {
-			sockets, err := m.parts(Socket)
-			if err != nil {
-				return nil, err
-			}
-			if s.socket >= len(sockets) {
-				return nil, fmt.Errorf("slot=%.40s: treerun may use %s, numbered from 0", list,
-					numbers.Count(len(sockets), "socket"))
-			}
-			from = sockets[s.socket]
+	wanted := parseList(list)
+	for _, i := range wanted {
+		if i >= len(parts) {
+			wanted = nil
+			break
 		}
-		if s.cores == nil {
-			cores = append(cores, from.cores...)
-			continue
-		}
-		all, err := (&Machine{Allowed: from.cores, System: m.System}).parts(physical)
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range s.cores {
-			if i >= len(all) {
-				return nil, fmt.Errorf("slot=%.40s: treerun may use %s (%s), numbered from 0", list,
-					numbers.Count(len(all), "physical core"), from)
-			}
-			cores = append(cores, all[i].cores...)
-		}
+		all.Cores = append(all.Cores, parts[i].Cores...)
 	}
-	slices.Sort(cores)
-	return slices.Compact(cores), nil
+	if wanted == nil {
+		return all, fmt.Errorf("treerun may use %s (cores %s), numbered from 0",
+			numbers.Count(len(parts), kinds[level].name), List(m.Allowed))
+	}
+	return all, nil
 }

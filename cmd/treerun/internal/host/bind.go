@@ -3,7 +3,6 @@ package host
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -67,16 +66,7 @@ func (sp *spawner) bind() error {
 		return cmdline.Usagef("%w", err)
 	}
 	if len(sp.cores) > 0 && sp.cores[0].Cores != nil {
-		among := all
-		if len(r.Slots) > 0 {
-			among = nil
-			for _, p := range sp.cores {
-				among = append(among, p.Cores...)
-			}
-			slices.Sort(among)
-			among = slices.Compact(among)
-		}
-		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(among), "[]"), " ", ",")
+		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
 		sp.file.Settings[CPUsSetting] = list
 		if r.Bind == cores.Auto && !r.Explicit() && sp.share.Total > len(all) && share.NUMANodes < 2 && sp.gpus.GPUs == nil {
 			sp.file.Settings[SharedCPUsSetting] = list
