@@ -109,11 +109,11 @@ func (o *Options) byRankfile(hosts []ListedHost, r Request) ([]ListedHost, error
 		line := &o.ranks[rank]
 		i := indexOf(hosts, line.host)
 		if i < 0 {
-			return nil, fmt.Errorf("--rankfile %s: rank %d: %s is none of the hosts, which are %s", line.slots.Where, rank,
-				line.host, hostNames(hosts))
+			return nil, fmt.Errorf("--rankfile %s: rank %d: %s is not on the list of %s", line.slots.Where, rank, line.host,
+				numbers.Count(len(hosts), "host"))
 		}
 		h := &hosts[i]
-		h.Ranks, o.slots[rank] = append(slices.Clip(h.Ranks), rank), line.slots
+		h.Ranks, o.slots[rank] = append(h.Ranks, rank), line.slots
 		if n := len(h.Ranks); h.Max > 0 && n > h.Max || h.Given && n > h.Slots && !r.Oversubscribe {
 			return nil, fmt.Errorf("--rankfile %s: rank %d is number %d on host %s, which has %s (%s): give it more slots, or "+
 				"use --oversubscribe", line.slots.Where, rank, n, h.Name, numbers.Count(h.Slots, "slot"), h.Where)
@@ -122,15 +122,6 @@ func (o *Options) byRankfile(hosts []ListedHost, r Request) ([]ListedHost, error
 	hosts = slices.DeleteFunc(hosts, func(h ListedHost) bool { return len(h.Ranks) == 0 })
 	slices.SortFunc(hosts, func(a, b ListedHost) int { return a.Ranks[0] - b.Ranks[0] })
 	return hosts, nil
-}
-
-// hostNames lists some of the hosts for an error.
-func hostNames(hosts []ListedHost) string {
-	var names []string
-	for _, h := range hosts[:min(8, len(hosts))] {
-		names = append(names, h.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 // indexOf returns the index of the host that a rank file names, -1 if there is none.
