@@ -66,7 +66,8 @@ func (o *Options) Define(f *pflag.FlagSet) {
 		"bind each rank to `N` cores of its own, which the kernel calls CPUs")
 	f.StringVar(&o.rankfile, "rankfile", "", "run each rank on the host and the cores that this `FILE` has for it, in "+
 		"the form of Open MPI: rank 0=a slot=0-2")
-	f.BoolVar(&o.Oversubscribe, "oversubscribe", false, "allow more ranks than slots")
+	f.BoolVar(&o.Oversubscribe, "oversubscribe", false, "allow more ranks than slots, and than the cores of "+
+		"--cpus-per-rank and --rankfile")
 	o.defineRemote(f)
 	f.Var(cmdline.Text(&o.iface, iface.Parse), "iface",
 		"reach ranks on other hosts over these network `DEVICES`: names or their "+
