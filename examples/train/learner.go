@@ -26,14 +26,33 @@ type learner interface {
 
 // hostLearner is the learner that computes with blas.
 type hostLearner struct {
-	c              *collective.Comm
 	net            *mlp
 	descent        *sgd
 	training, test *dataset
 
+	buckets       *collective.Buckets[float32] // the gradients by layer: those of one travel while the next are computed
 	order         []int
 	loss          float64
 	communication time.Duration
+	err           error // the first error of a step
+}
+
+func newHostLearner(ctx context.Context, c *collective.Comm, net *mlp, descent *sgd, training,
+	test *dataset) (*hostLearner, error) {
+	l := &hostLearner{net: net, descent: descent, training: training, test: test}
+	var err error
+	l.buckets, err = collective.NewBuckets(ctx, c, net.byLayer, collective.Sum, 0)
+	net.ready = func(layer int) { l.communicate(func() error { return l.buckets.Ready(layer) }) }
+	return l, err
+}
+
+// communicate adds up the time of f, unless there has been an error.
+func (l *hostLearner) communicate(f func() error) {
+	if l.err == nil {
+		t := time.Now()
+		l.err = f()
+		l.communication += time.Since(t)
+	}
 }
 
 func (l *hostLearner) begin(_ context.Context, order []int, rate float32) error {
@@ -44,11 +63,9 @@ func (l *hostLearner) begin(_ context.Context, order []int, rate float32) error 
 
 func (l *hostLearner) step(ctx context.Context, first, mine, batch int) error {
 	l.loss += l.net.gradient(l.training, l.order[first:first+mine])
-	t := time.Now()
-	if err := collective.AllReduce(ctx, l.c, l.net.grad, l.net.grad, collective.Sum); err != nil {
-		return err
+	if l.communicate(func() error { return l.buckets.Wait(ctx) }); l.err != nil {
+		return l.err
 	}
-	l.communication += time.Since(t)
 	l.descent.step(l.net.params, l.net.grad, batch)
 	return nil
 }

@@ -1,6 +1,7 @@
 // Train trains a multi-layer perceptron on images, data-parallel: every rank
 // holds the whole network, computes the gradient for its share of each batch,
-// and the ranks add their gradients up with AllReduce.
+// and the ranks add their gradients up, those of a layer while the ones of the
+// layer before it are computed.
 //
 //	treerun -np 8 ./examples/train
 //	treerun -np 2 ./examples/train --data DIR --epochs 10 --batch 128

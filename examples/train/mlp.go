@@ -10,11 +10,13 @@ import (
 
 // mlp is a multi-layer perceptron: linear layers with ReLU between them, and
 // softmax cross-entropy at the end. All weights lie in one slice and all
-// gradients in another, so that one AllReduce moves them.
+// gradients in another, those of a layer one behind the other.
 type mlp struct {
-	params []float32
-	grad   []float32 // of the loss, summed over a batch
-	layers []layer
+	params  []float32
+	grad    []float32 // of the loss, summed over a batch
+	layers  []layer
+	byLayer [][]float32     // grad, a slice for each layer
+	ready   func(layer int) // unless nil, what gradient calls when a layer of byLayer has its value
 
 	labels []byte // of the images of the batch
 }
@@ -45,6 +47,7 @@ func newMLP(widths []int, rows int) *mlp {
 		l.weight = blas32.General{Rows: inputs, Cols: outputs, Stride: outputs, Data: params[:n]}
 		l.dWeight = blas32.General{Rows: inputs, Cols: outputs, Stride: outputs, Data: grad[:n]}
 		l.bias, l.dBias = params[n:n+outputs], grad[n:n+outputs]
+		m.byLayer = append(m.byLayer, grad[:n+outputs])
 		params, grad = params[n+outputs:], grad[n+outputs:]
 		m.layers = append(m.layers, l)
 		in, dIn = l.out, l.dOut
@@ -94,14 +97,18 @@ func (m *mlp) forward(d *dataset, indices []int) (scores blas32.General) {
 func (m *mlp) gradient(d *dataset, indices []int) (loss float64) {
 	clear(m.grad)
 	n := len(indices)
-	if n == 0 {
-		return 0
+	if n > 0 {
+		scores := m.forward(d, indices)
+		last := &m.layers[len(m.layers)-1]
+		loss = softmaxCrossEntropy(scores, m.labels[:n], firstRows(last.dOut, n))
 	}
-	scores := m.forward(d, indices)
-	last := &m.layers[len(m.layers)-1]
-	loss = softmaxCrossEntropy(scores, m.labels[:n], firstRows(last.dOut, n))
 	for i := len(m.layers) - 1; i >= 0; i-- {
-		m.layers[i].backward(n)
+		if n > 0 {
+			m.layers[i].backward(n)
+		}
+		if m.ready != nil {
+			m.ready(i)
+		}
 		if i > 0 {
 			below := m.layers[i].in.Data[:n*m.layers[i].in.Cols]
 			for j, x := range below {

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -124,6 +125,22 @@ func TestShardGradientsAddUp(t *testing.T) {
 			if math.Abs(float64(sum[i]-want[i])) > 1e-5 {
 				t.Fatalf("%d ranks: gradient %d is %v, want %v", size, i, sum[i], want[i])
 			}
+		}
+	}
+}
+
+// The gradient of each layer is reported once, the last layer first, when it has its value, also without images.
+func TestReady(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	d := randomSet(r, 20, 10, 4)
+	m := randomNet(r, []int{10, 8, 6, 4}, 20)
+	for _, n := range []int{20, 0, 7} {
+		var order []int
+		values := make([][]float32, len(m.byLayer))
+		m.ready = func(layer int) { order, values[layer] = append(order, layer), slices.Clone(m.byLayer[layer]) }
+		m.gradient(d, r.Perm(20)[:n])
+		if !slices.Equal(order, []int{2, 1, 0}) || !slices.Equal(slices.Concat(values...), m.grad) {
+			t.Errorf("%d images: layers %v are ready with %v, want %v", n, order, values, m.grad)
 		}
 	}
 }

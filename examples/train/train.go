@@ -30,11 +30,14 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 		return err
 	}
 	descent := newSGD(len(net.params), opt.momentum)
-	var l learner = &hostLearner{c: c, net: net, descent: descent, training: training, test: test}
+	var l learner
 	if device != nil {
-		if l, err = newGPULearner(ctx, c, device, net, opt, training, test); err != nil {
-			return fmt.Errorf("rank %d: %w", c.Rank(), err)
-		}
+		l, err = newGPULearner(ctx, c, device, net, opt, training, test)
+	} else {
+		l, err = newHostLearner(ctx, c, net, descent, training, test)
+	}
+	if err != nil {
+		return fmt.Errorf("rank %d: %w", c.Rank(), err)
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 
@@ -71,7 +74,7 @@ type epochResult struct {
 	loss          float64 // mean over the training images, each at its step
 	accuracy      float64 // share of the test images recognized after the epoch
 	seconds       float64 // of training, on this rank
-	communication float64 // seconds of these in AllReduce, including the wait for slower ranks
+	communication float64 // seconds of these in which gradients are added up, with the wait for slower ranks
 }
 
 // trainEpoch trains once with all training images, then tests.
