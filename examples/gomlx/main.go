@@ -1,5 +1,5 @@
 // Gomlx trains a GoMLX model data-parallel: on each rank GoMLX computes the gradients of
-// its share of the batch, treerun adds them up, and GoMLX's optimizer makes the step.
+// its share of the batch, treerun adds them up in buckets, and GoMLX's optimizer makes the step.
 //
 //	cd examples/gomlx && treerun -np 4 .
 //
@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"slices"
 
 	"github.com/gomlx/gomlx/backends"
 	_ "github.com/gomlx/gomlx/backends/simplego" // registers the backend "go"
@@ -77,6 +78,9 @@ type learner struct {
 	// The computations of GoMLX: gradients and loss of a rank's share, the optimizer's step with the gradients of all,
 	// and the number of images that are recognized.
 	gradients, update, right *model.Exec
+
+	flat    [][]float32 // the gradients, and the loss
+	buckets *collective.Buckets[float32]
 }
 
 func newLearner(c *collective.Comm) *learner {
@@ -116,22 +120,32 @@ func logits(m *model.Context, images *Node) *Node {
 // step learns from a batch, of which this rank has a share, and returns the batch's mean loss.
 func (l *learner) step(ctx context.Context, images, labels []byte, batch int) float32 {
 	outputs := l.gradients.MustExec(tensorsOf(images, labels)...)
-	// The sums of a rank's share become the mean of the batch, whatever the shares' lengths: all tensors in one call.
-	flat := make([][]float32, len(outputs))
-	for i, t := range outputs {
-		flat[i] = tensors.MustCopyFlatData[float32](t)
-		for j := range flat[i] {
-			flat[i][j] /= float32(batch)
+	if l.buckets == nil { // now their lengths are known
+		for _, t := range outputs {
+			l.flat = append(l.flat, make([]float32, t.Shape().Size()))
 		}
+		var err error
+		l.buckets, err = collective.NewBuckets(ctx, l.c, l.flat, collective.Sum, 0)
+		check(err)
 	}
-	check(collective.AllReduceCoalesced(ctx, l.c, flat, flat, collective.Sum))
-	last := len(flat) - 1
+	// The sums of a rank's share become the mean of the batch, whatever the shares' lengths. Full buckets travel while the
+	// next tensors are copied.
+	for i, t := range slices.Backward(outputs) {
+		tensors.MustConstFlatData(t, func(values []float32) {
+			for j, v := range values {
+				l.flat[i][j] = v / float32(batch)
+			}
+		})
+		check(l.buckets.Ready(i))
+	}
+	check(l.buckets.Wait(ctx))
+	last := len(l.flat) - 1
 	gradients := make([]any, last)
 	for i := range gradients {
-		gradients[i] = tensors.FromFlatDataAndDimensions(flat[i], outputs[i].Shape().Dimensions...)
+		gradients[i] = tensors.FromFlatDataAndDimensions(l.flat[i], outputs[i].Shape().Dimensions...)
 	}
 	l.update.MustExec(gradients...)
-	return flat[last][0]
+	return l.flat[last][0]
 }
 
 // tensorsOf returns images and their digits as tensors of GoMLX.
