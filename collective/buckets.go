@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/treerun/treerun/collective/internal/comm"
@@ -62,17 +61,14 @@ type bucket[T Number] struct {
 	left   int   // those of them that are not ready in this pass
 }
 
-// Sizes of buckets as in PyTorch. The first one is small, so that communication begins early.
-const (
-	bucketBytes      = 25 << 20
-	firstBucketBytes = 1 << 20
-)
+// bucketBytes is the default size of a bucket. PyTorch's 25 MiB leave more for the end of a pass.
+const bucketBytes = 2 << 20
 
 // NewBuckets prepares an AllReduce in place of all of the slices, in buckets of a number of bytes; 0 is the default of
-// 25 MiB. A bucket ends with the slice with which it reaches this size, and the first one with 1 MiB. All ranks of c
-// call NewBuckets together, with as many slices of the same types and lengths, op and bytes. A difference is an
-// ErrDisagree on all ranks, which names it and the ranks, and the communicator stays usable. Slices do not overlap. The
-// outer slice may be changed when NewBuckets returns.
+// 2 MiB. A bucket ends with the slice with which it reaches this size. All ranks of c call NewBuckets together, with as
+// many slices of the same type and lengths, op and bytes. A difference is an ErrDisagree on all ranks, which names it
+// and the ranks, and the communicator stays usable. Slices do not overlap. The outer slice may be changed when
+// NewBuckets returns.
 func NewBuckets[T Number](ctx context.Context, c *Comm, gradients [][]T, op Op, bytes int) (*Buckets[T], error) {
 	const name = "NewBuckets"
 	a := reduceArgs[T](new(comm.Args), c, plan.AllReduce, -1, nil, nil, op)
@@ -80,7 +76,7 @@ func NewBuckets[T Number](ctx context.Context, c *Comm, gradients [][]T, op Op, 
 		return nil, a.Err
 	}
 	if bytes < 0 {
-		return nil, c.inner().ArgumentError(name, "buckets of %d bytes (hint: 0 is the default, 25 MiB)", bytes)
+		return nil, c.inner().ArgumentError(name, "buckets of %d bytes (hint: 0 is the default, 2 MiB)", bytes)
 	}
 	if i, j := overlapping(gradients); i >= 0 {
 		return nil, c.inner().ArgumentError(name, "slices %d and %d overlap", i, j)
@@ -122,15 +118,15 @@ func overlapping[T Number](all [][]T) (int, int) {
 // fill makes buckets of the slices in the order of b, and begins a pass.
 func (b *Buckets[T]) fill() error {
 	b.buckets = nil
-	size, limit, first := 0, min(firstBucketBytes, b.bytes), 0
+	size, first := 0, 0
 	for k, i := range b.order {
 		b.at[i] = len(b.buckets)
 		size += len(kernel.BytesOf(b.of[i]))
-		if size >= limit || k == len(b.order)-1 {
+		if size >= b.bytes || k == len(b.order)-1 {
 			if err := b.add(slices.Sorted(slices.Values(b.order[first : k+1]))); err != nil {
 				return err
 			}
-			size, limit, first = 0, b.bytes, k+1
+			size, first = 0, k+1
 		}
 	}
 	b.begin()
@@ -150,7 +146,7 @@ func (b *Buckets[T]) add(indices []int32) error {
 			n.slices = append(n.slices, s)
 		}
 	}
-	if n.args = new(comm.Args); len(n.slices) == 1 { // is fastest
+	if n.args = new(comm.Args); len(n.slices) == 1 { // no pieces: other ranks read it in place if it is of Alloc
 		reduceArgs(n.args, b.c, plan.AllReduce, -1, n.slices[0], n.slices[0], b.op)
 	} else {
 		allReducePieces(n.args, b.c, n.slices, n.slices, b.op)
@@ -226,18 +222,15 @@ func (b *Buckets[T]) start() (err error) {
 func (b *Buckets[T]) Wait(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if missing := len(b.of) - len(b.order); missing > 0 {
-		var names []string
-		for i := 0; i < len(b.of) && len(names) < 8; i++ {
-			if !b.ready[i] {
-				names = append(names, fmt.Sprint(i))
+	if len(b.order) < len(b.of) {
+		var missing []int
+		for i, ready := range b.ready {
+			if !ready {
+				missing = append(missing, i)
 			}
 		}
-		if missing > len(names) {
-			names = append(names, "...")
-		}
-		return b.c.inner().ArgumentError("Buckets.Wait", "%d of %d slices are not ready: %s", missing, len(b.of),
-			strings.Join(names, ", "))
+		return b.c.inner().ArgumentError("Buckets.Wait", "of %d slices these %d are not ready: %v", len(b.of), len(missing),
+			missing[:min(len(missing), 20)])
 	}
 	if err := b.start(); err != nil {
 		return err
