@@ -1,7 +1,9 @@
 // Command overlap measures how much of an AllReduce takes place while the program does other work. It starts one,
-// sleeps or computes for the time that it takes alone, and waits for it. scripts/overlap.sh runs it beside MPI's.
+// sleeps or computes for the time that it takes alone, and waits for it. scripts/overlap.sh runs it beside MPI's. With
+// more arguments it measures backward passes with buckets of gradients, for scripts/buckets.sh.
 //
 //	treerun -np 2 overlap BYTES ITERATIONS
+//	treerun -np 2 overlap BYTES ITERATIONS sleep|compute LAYERS BUCKET...
 //
 // Rank 0 prints the median times in microseconds: of the call alone; of the sleep alone and with the call; of the
 // computation alone and with the call.
@@ -23,20 +25,29 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		log.Fatal("usage: overlap BYTES ITERATIONS")
+	var numbers []int
+	how := ""
+	for i, arg := range os.Args[1:] {
+		n, err := strconv.Atoi(arg)
+		switch {
+		case i == 2 && (arg == "sleep" || arg == "compute"):
+			how = arg
+		case err != nil || n < 1:
+			log.Fatalf("argument %d is %q, want a number from 1 on", i+1, arg)
+		default:
+			numbers = append(numbers, n)
+		}
 	}
-	bytes, err := strconv.Atoi(os.Args[1])
-	iterations, err2 := strconv.Atoi(os.Args[2])
-	if err != nil || err2 != nil || bytes < 4 || iterations < 1 {
-		log.Fatalf("not a size of 4 bytes or more and a number of iterations: %q", os.Args[1:])
+	if len(numbers) != 2 && how == "" || len(numbers) < 4 && how != "" || numbers[0] < 4 {
+		log.Fatal("usage: overlap BYTES ITERATIONS [sleep|compute LAYERS BUCKET...], of 4 bytes or more")
 	}
-	if err := run(context.Background(), bytes/4, iterations); err != nil {
+	if err := run(context.Background(), how, numbers); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, count, iterations int) error {
+func run(ctx context.Context, how string, numbers []int) error {
+	count, iterations := numbers[0]/4, numbers[1]
 	w, err := rank.Init(ctx)
 	if err != nil {
 		return err
@@ -48,6 +59,10 @@ func run(ctx context.Context, count, iterations int) error {
 	}
 	defer c.Close()
 	b := &bench{ctx: ctx, c: c, send: make([]float32, count), recv: make([]float32, count), iterations: iterations}
+	if how != "" {
+		b.passes(how, numbers[2], numbers[3:])
+		return b.err
+	}
 	b.median(func() error { return b.around(func() {}) }) // opens links, touches memory
 	pure := b.median(func() error { return b.around(func() {}) })
 	work := time.Duration(pure * 1e3)
@@ -67,7 +82,8 @@ type bench struct {
 	c          *collective.Comm
 	send, recv []float32
 	iterations int
-	err        error // the first error
+	each       time.Duration // of a layer, in passes
+	err        error         // the first error
 }
 
 // around makes an AllReduce, and does the work between its start and the wait for it.
