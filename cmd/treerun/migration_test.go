@@ -22,6 +22,7 @@ var elsewhere = map[string]string{
 	"treerun bench -np 8 -b 8 -e 128M -f 2 --device cuda":                             "TestRanksGetGPUs",
 	"treerun --map-by numa --cpus-per-rank 2 ./a":                                     "TestScripts/bindings",
 	"treerun --map-by l3 ./a":                                                         "TestScripts/bindings",
+	"treerun --debug 0 ./a":                                                           "TestDebug",
 	"srun ./a":                                                                        "TestSlurmSrun",
 	"srun treerun ./a":                                                                "TestSlurmSrun",
 }

@@ -76,6 +76,8 @@ func newOptions() *options {
 		"--tag-output=rank,time; or false (default: rank, with more than one)").NoOptDefVal = "rank"
 	f.Var(cmdline.RankSet(&j.Show), "show-ranks",
 		"show the output of these `RANKS` only, as 0,4-7; files of --output-dir, and errors, have that of all")
+	f.Var(&j.Memory, "mem-per-rank",
+		"limit the memory of each rank to this `SIZE`, by a control group")
 	f.Var(cmdline.RankSet(&j.Debug), "debug",
 		"run these `RANKS` under Delve (dlv), and print the command that connects to each; no limit of time holds")
 	f.BoolVar(&j.OneOutput, "merge-stderr", false, "show the stderr of the ranks on stdout")

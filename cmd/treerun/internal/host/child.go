@@ -35,6 +35,8 @@ type child struct {
 	ended         bool
 	killedFor     string // why treerun has killed it and no other rank; "": it has not
 	watched       bool   // deaths waits for its end
+	memory        string // the folder of its control group; "": it has none of its own
+	memoryLimit   int64  // of that group, in bytes
 	debugged      bool   // its process runs the program under a debugger
 	controlEnded  bool   // no more messages will come from it
 	leftGroup     bool   // it has left its process group, and this was reported
@@ -102,6 +104,9 @@ func (c *child) close() {
 	}
 	if c.file != nil && c.events == 0 {
 		_ = c.file.Close()
+	}
+	if c.memory != "" {
+		_ = unix.Rmdir(c.memory) // fails where a process has left its process group, and lives
 	}
 }
 

@@ -43,12 +43,15 @@ type guard struct {
 // newGuard starts the guard of a launcher's ranks. The caller, or the process's reaper of all children, may reap it.
 // With a silence, not 0, the guard also ends the ranks when it has received no call of alive for that time, because
 // this process is stopped.
-func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) {
+func newGuard(jobID string, ranks []int, silence time.Duration, groups *memoryGroups) (*guard, error) {
 	p := jobProcesses{Job: job.EnvJobID + "=" + jobID, Launcher: os.Getpid(), Silence: silence}
 	for _, r := range ranks {
 		p.Ranks = append(p.Ranks, job.EnvRank+"="+strconv.Itoa(r))
 	}
 	var err error
+	if groups != nil {
+		p.Parent, p.Groups = groups.parent, groups.names
+	}
 	if p.Session, err = unix.Getsid(0); err != nil {
 		return nil, fmt.Errorf("start a guard: %w", os.NewSyscallError("getsid", err))
 	}
@@ -118,7 +121,7 @@ const (
 // started, but not the ranks.
 func (h *Host) startGuard() {
 	h.guards++
-	g, err := newGuard(h.job.File.JobID, h.ranks, h.cfg.GuardTimeout)
+	g, err := newGuard(h.job.File.JobID, h.ranks, h.cfg.GuardTimeout, h.memory)
 	if err != nil {
 		h.cfg.Trace("no guard: processes that ranks start will outlive a SIGKILL of treerun: %v", err)
 		return

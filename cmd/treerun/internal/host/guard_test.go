@@ -152,7 +152,7 @@ func TestGuardEndsRanks(t *testing.T) {
 func TestDismiss(t *testing.T) {
 	r := startRank(t, plain, inJob, job.EnvRank+"=0")
 	for _, sig := range []syscall.Signal{0, syscall.SIGTERM, syscall.SIGSTOP, syscall.SIGKILL} {
-		g, err := newGuard(testJob, []int{0}, 0)
+		g, err := newGuard(testJob, []int{0}, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

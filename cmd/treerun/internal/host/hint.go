@@ -98,12 +98,18 @@ func oomKills(root string) (kills int, file string) {
 		}
 		for _, group := range []string{found[2], ""} { // a container may see its own group only, and as the root
 			file := filepath.Join(root, dir, group, name)
-			text, _ := os.ReadFile(file)
-			_, count, _ := strings.Cut("\n"+string(text), "\noom_kill ")
-			if _, err := fmt.Sscan(count, &kills); err == nil {
+			if kills, ok := countKills(file); ok {
 				return kills, file
 			}
 		}
 	}
 	return 0, ""
+}
+
+// countKills reads the counter of a control group's processes that were killed for lack of memory.
+func countKills(file string) (kills int, ok bool) {
+	text, _ := os.ReadFile(file) // a group without the counter has no such line
+	_, count, _ := strings.Cut("\n"+string(text), "\noom_kill ")
+	_, err := fmt.Sscan(count, &kills)
+	return kills, err == nil
 }

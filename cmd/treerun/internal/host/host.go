@@ -5,6 +5,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -67,7 +68,8 @@ type run struct {
 	index        int // in job.File.Hosts: that of the host whose place this one has
 	spawner      *spawner
 	guard        *guard
-	ranks        []int // of this host
+	memory       *memoryGroups // of the ranks; nil: there are none
+	ranks        []int         // of this host
 	children     []*child
 	deaths       *deaths        // nil unless ranks continue after a loss
 	pending      []*job.Message // for ranks that have not started yet
@@ -193,6 +195,7 @@ func (h *Host) start(j *wire.Run, p Program) {
 // prepare prepares the start of the host's ranks.
 func prepare(h *Host) (err error) {
 	if h.spawner, err = newSpawner(h); err == nil {
+		h.memory = h.spawner.memory
 		h.startGuard()
 	}
 	return err
@@ -277,7 +280,7 @@ func (h *Host) onEnded(c *child, status unix.WaitStatus) {
 	c.ended = true
 	h.running--
 	e := wire.End{Rank: c.rank, PID: c.pid, Attempt: c.attempt, Stopped: c.stopSent, ReadJobFile: c.readJobFile()}
-	if e.Hint = h.endHint(c.pid, status); c.killedFor != "" {
+	if e.Hint = cmp.Or(c.memoryHint(), h.endHint(c.pid, status)); c.killedFor != "" {
 		e.Hint = c.killedFor
 	} else if c.stoppedChecks > 1 {
 		e.Hint = fmt.Sprintf("had been %v", c.state)

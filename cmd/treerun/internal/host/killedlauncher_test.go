@@ -38,7 +38,7 @@ const killedRank = 3
 // killed.
 func runKilledLauncher(mode string) error {
 	jobID := os.Getenv("ITS_JOB")
-	g, err := newGuard(jobID, []int{0, 1, killedRank}, 0)
+	g, err := newGuard(jobID, []int{0, 1, killedRank}, 0, nil)
 	if err != nil {
 		return err
 	}

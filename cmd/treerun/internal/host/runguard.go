@@ -48,6 +48,11 @@ func RunGuard(args []string) error {
 	}
 	awaitEnd(p.Launcher)
 	p.end()
+	if groups := (&memoryGroups{parent: p.Parent, names: p.Groups}); p.Parent != "" {
+		for deadline := time.Now().Add(LostAfter); !groups.remove() && time.Now().Before(deadline); {
+			time.Sleep(scanPause) // what has ended may still be in it
+		}
+	}
 	return nil
 }
 
@@ -122,6 +127,8 @@ type jobProcesses struct {
 	Ranks    []string      // others, of which each has one
 	Session  int           // 0: its leader is outside of our PID namespace
 	Launcher int           // its process
+	Parent   string        // the control group with those of ranks; "": there are none
+	Groups   string        // how their names begin
 	Silence  time.Duration // after which the launcher counts as dead; 0: it may be silent
 
 	pidfds []int // descriptors of ranks

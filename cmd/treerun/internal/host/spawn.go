@@ -41,14 +41,15 @@ const SharedCPUsSetting = "shared-cpus"
 
 // spawner starts the ranks of one host.
 type spawner struct {
-	host  *Host
-	ranks []int      // of this host
-	file  job.File   // the common part of the job files of these ranks
-	env   []string   // the common part of the environments of these ranks
-	null  *os.File   // stdin of all ranks but one
-	share gpus.Share // of the machine's cores and GPUs
-	gpus  *gpus.Plan
-	cores []cores.Place // by local rank: where it is bound
+	host   *Host
+	ranks  []int      // of this host
+	file   job.File   // the common part of the job files of these ranks
+	env    []string   // the common part of the environments of these ranks
+	null   *os.File   // stdin of all ranks but one
+	share  gpus.Share // of the machine's cores and GPUs
+	gpus   *gpus.Plan
+	memory *memoryGroups // nil: ranks have no limit of memory
+	cores  []cores.Place // by local rank: where it is bound
 }
 
 // newSpawner prepares the ranks of a host. close closes the files that it opens.
@@ -80,6 +81,10 @@ func newSpawner(h *Host) (*spawner, error) {
 	}
 	if sp.gpus.Notice != "" {
 		h.cfg.Report(&wire.Note{Text: sp.gpus.Notice})
+	}
+	if sp.memory, err = newMemoryGroups("/", file.JobID, h.job.Memory); err != nil {
+		sp.close()
+		return nil, err
 	}
 	if err := sp.bind(); err != nil {
 		sp.close()
@@ -154,15 +159,21 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 			return StartError(c.rank, sp.file.Size, err)
 		}
 	}
-	err = sp.withBinding(local, func() (err error) {
-		c.pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
-			Dir: sp.host.cfg.Dir,
-			Env: rankEnv(sp.env, c.rank, local, sp.gpus),
-			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),
-				controlFD: uintptr(theirs[2])},
-			Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	if err := sp.memory.add(c); err != nil {
+		return StartError(c.rank, sp.file.Size, err)
+	}
+	attr := &syscall.ProcAttr{
+		Dir: sp.host.cfg.Dir,
+		Env: rankEnv(sp.env, c.rank, local, sp.gpus),
+		Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),
+			controlFD: uintptr(theirs[2])},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	err = sp.withBinding(local, func() error {
+		return sp.memory.fork(c, attr.Sys, func() (err error) {
+			c.pid, err = syscall.ForkExec(path, args, attr)
+			return err
 		})
-		return err
 	})
 	if err != nil {
 		return sp.execError(c.rank, err)

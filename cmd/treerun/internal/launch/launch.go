@@ -52,6 +52,7 @@ type Job struct {
 	Lives           membership.Config // what becomes of the job when a rank is lost; its Size is set by Run
 	Timeout         time.Duration     // of the whole job; 0: none
 	ShutdownTimeout time.Duration     // from SIGTERM to SIGKILL
+	Memory          cmdline.Size      // that each rank may use; 0: any
 	Debug           []int             // ranks that run under a debugger, in ascending order
 	SigtermCode     int               // exit code where SIGTERM has stopped the job and all ranks ended with 0
 

@@ -204,7 +204,7 @@ func (s *supervisor) wireJob() *wire.Run {
 	j := &wire.Run{File: file, Args: s.job.Args, Env: s.job.Exports, Cores: s.job.Cores, Machines: s.machines(),
 		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.port, Stdin: s.job.StdinRank,
 		ReportBindings: s.job.Report && s.attempt == 0, Again: s.job.Lives.Policy != membership.Stop,
-		Debug: s.job.Debug}
+		Debug: s.job.Debug, Memory: int64(s.job.Memory)}
 	switch {
 	case s.job.Remote.Master != "":
 		j.Master = s.job.Remote.Master

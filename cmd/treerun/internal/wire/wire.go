@@ -64,6 +64,7 @@ type (
 		Port     int           // MASTER_PORT
 		Stdin    int           // the rank that reads the launcher's stdin, as a stream on another host; -1: none
 		Again    bool          // a rank may start anew: its next process reads the rest of stdin
+		Memory   int64         // that each rank may use, in bytes; 0: any
 		Debug    []int         // ranks that run under a debugger, in ascending order
 
 		ReportBindings bool // a Note for each rank
