@@ -22,6 +22,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
 
@@ -81,14 +82,8 @@ func newOptions() *options {
 	f.Var(cmdline.RankSet(&j.Debug), "debug",
 		"run these `RANKS` under Delve (dlv), and print the command that connects to each; no limit of time holds")
 	f.BoolVar(&j.OneOutput, "merge-stderr", false, "show the stderr of the ranks on stdout")
-	f.Var(cmdline.Setter("RANK", func(text string) (err error) {
-		if j.StdinRank = -1; text != "none" {
-			if j.StdinRank, err = strconv.Atoi(text); err != nil || j.StdinRank < 0 {
-				return errors.New("want the number of a rank, or none")
-			}
-		}
-		return nil
-	}), "stdin", "the rank that reads stdin, or none (default: 0); the others have an empty one")
+	f.Var(cmdline.Setter("RANK", o.setStdin), "stdin",
+		"the rank that reads stdin, all or none (default: 0); others have an empty one")
 	f.StringVar(&j.OutputDir, "output-dir", "",
 		"also write the output of each rank, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr, and the cause of a "+
 			"failure with the latest calls of all ranks to FOLDER/cause.txt")
@@ -128,6 +123,21 @@ func newOptions() *options {
 	f.BoolVar(&o.version, "version", false, "print the version of treerun")
 	o.flags = f
 	return o
+}
+
+// setStdin sets the rank that reads stdin.
+func (o *options) setStdin(text string) (err error) {
+	switch j := &o.job; text {
+	case "none":
+		j.StdinRank = wire.StdinNone
+	case "all":
+		j.StdinRank = wire.StdinAll
+	default:
+		if j.StdinRank, err = strconv.Atoi(text); err != nil || j.StdinRank < 0 {
+			return errors.New("want the number of a rank, all or none")
+		}
+	}
+	return nil
 }
 
 // parse parses a command line without the program's name. An error is one of

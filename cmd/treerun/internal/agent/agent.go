@@ -272,7 +272,9 @@ func (a *agent) start(j *wire.Run) error {
 	case <-a.exited: // of the run before
 	default:
 	}
-	if j.Stdin >= 0 && j.File.Hosts[j.Stdin] == a.join.Index && !a.started {
+	reads := j.Stdin >= 0 && j.File.Hosts[j.Stdin] == a.join.Index ||
+		j.Stdin == wire.StdinAll && slices.Contains(j.File.Hosts, a.join.Index)
+	if reads && !a.started {
 		r, w, err := os.Pipe()
 		if err != nil {
 			return err

@@ -58,6 +58,8 @@ type Host struct {
 	reaper  *Reaper
 	run              // of the Reaper's goroutine
 	runs    int      // the number of this one
+	input   *Input   // of all ranks; nil: one has the stdin of the host, or none has
+	copying bool     // it is being copied
 	kept    []*child // those whose recordings may still be fetched
 	program Program
 }
@@ -100,7 +102,7 @@ func New(cfg Config) *Host {
 // Program is the program of the ranks.
 type Program struct {
 	Path   string
-	Reader int      // the rank that gets Stdin
+	Reader int      // the rank that gets Stdin, or wire.StdinAll
 	Stdin  *os.File // nil for /dev/null, which the others get
 	Pipe   bool     // Stdin is the Host's, which closes it once the rank has it, unless that may start anew
 }
@@ -177,6 +179,9 @@ func (h *Host) start(j *wire.Run, p Program) {
 	}
 	h.index = h.cfg.Index
 	h.job, h.program, h.ranks, h.starting = j, p, ranksOf(&j.File, h.index), true
+	if p.Reader == wire.StdinAll && p.Stdin != nil && h.input == nil {
+		h.input = new(Input)
+	}
 	if h.last = !j.File.Renews; !h.last {
 		h.deaths = &deaths{begun: h.onDeathBegun}
 	}
@@ -237,7 +242,8 @@ func (h *Host) reportStarted(err error) {
 	if h.last {
 		h.closeSpawner()
 	}
-	if h.program.Pipe && !h.job.Again {
+	copyInput(h)
+	if h.program.Pipe && !h.job.Again && h.input == nil {
 		h.program.Pipe = false
 		_ = h.program.Stdin.Close()
 	}

@@ -149,9 +149,12 @@ func (sp *spawner) open(c *child, local int, theirs *[]int) (err error) {
 var streamNames = [wire.Streams]string{"stdout", "stderr"}
 
 func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
-	stdin := sp.null
-	if c.rank == sp.host.program.Reader && sp.host.program.Stdin != nil {
-		stdin = sp.host.program.Stdin
+	stdin, own, err := sp.stdin(c.rank)
+	if err != nil {
+		return StartError(c.rank, sp.file.Size, err)
+	}
+	if own {
+		defer stdin.Close()
 	}
 	path, args := sp.host.program.Path, sp.host.job.Args
 	if c.debugged = slices.Contains(sp.host.job.Debug, c.rank); c.debugged {

@@ -63,7 +63,7 @@ type Job struct {
 	stored    bool   // it was written
 	OutputDir string // also write the output of each rank to files here; "": none
 	Stdin     *os.File
-	StdinRank int // the rank that reads Stdin; -1: none
+	StdinRank int // the rank that reads Stdin, or wire.StdinNone, wire.StdinAll
 	Screen    *output.Screen
 	Doing     string // what the ranks do that are treerun's own, for a line on a terminal; "": other output shows that
 

@@ -24,6 +24,9 @@ func newSupervisor(j *Job) (*supervisor, error) {
 		looks: make(map[int]*look),
 	}
 	s.recordings = newRecordings(s)
+	if j.StdinRank == wire.StdinAll && len(j.Hosts) > 0 {
+		s.input = new(host.Input)
+	}
 	lives := j.Lives
 	lives.Size = j.Size
 	s.members = membership.New(lives)
@@ -126,6 +129,9 @@ func (s *supervisor) startAll() {
 	s.run = j
 	if h := s.reader(); h != nil && !h.Local && s.attempt == 0 {
 		go s.sendInput(h)
+	}
+	if s.input != nil && s.attempt == 0 {
+		go s.sendInputToAll()
 	}
 	starting := "starting ranks:"
 	if s.job.Remote.PushProgram {
@@ -251,13 +257,19 @@ func (s *supervisor) startLocal(j *wire.Run) error {
 	}
 	if s.local == nil {
 		s.program = host.Program{Path: s.job.Path, Reader: s.job.StdinRank}
-		if s.reader() == s.hosts[i] {
-			var err error
-			if s.program.Stdin, err = rankStdin(s.job.Stdin); err != nil {
-				return fmt.Errorf("open stdin for rank %d: %w", s.job.StdinRank, err)
+		var err error
+		if s.reader() == s.hosts[i] || s.job.StdinRank == wire.StdinAll && s.input == nil {
+			s.program.Stdin, err = rankStdin(s.job.Stdin)
+		} else if s.input != nil {
+			var w *os.File
+			if s.program.Stdin, w, err = os.Pipe(); err == nil {
+				s.input.Add(w)
 			}
-			s.program.Pipe = s.program.Stdin != s.job.Stdin
 		}
+		if err != nil {
+			return fmt.Errorf("open the stdin of ranks: %w", err)
+		}
+		s.program.Pipe = s.program.Stdin != s.job.Stdin
 		s.local = host.New(cfg)
 	}
 	s.local.Start(j, s.program)
@@ -279,6 +291,20 @@ func (s *supervisor) sendInput(h *hostState) {
 	if err == nil { // else the host is lost
 		wire.Relay(stream, readable(s.job.Stdin))
 	}
+}
+
+// sendInputToAll copies this process's stdin to all hosts that have ranks.
+func (s *supervisor) sendInputToAll() {
+	for _, h := range s.hosts {
+		if h.Local || h.began == 0 {
+			continue
+		}
+		stream, err := s.tree.Stream(&wire.Frame{Host: h.index, Body: &wire.Stream{Number: wire.Stdin}})
+		if err == nil { // else the host is lost
+			s.input.Add(stream)
+		}
+	}
+	s.input.Copy(readable(s.job.Stdin), s.renews())
 }
 
 // push sends the program to another host, or to all others.

@@ -44,6 +44,7 @@ type supervisor struct {
 	reaper  *host.Reaper
 	local   *host.Host   // nil where no rank is on this host
 	program host.Program // of local
+	input   *host.Input  // the stdin of several hosts; nil: at most one reads it
 	jobID   string
 	tree    *agent.Tree
 	run     *wire.Run // the latest

@@ -139,7 +139,7 @@ func (j *Run) check() error {
 		within("ranks %d", f.Size, 1, job.MaxRanks),
 		within("ranks that have a host: %d", len(f.Hosts), f.Size, f.Size),
 		within("version of the job file: %d", f.Version, job.FileVersion, job.FileVersion),
-		within("rank %d, which reads stdin", j.Stdin, -1, f.Size-1),
+		within("rank %d, which reads stdin", j.Stdin, StdinAll, f.Size-1),
 		within("port %d", j.Port, 0, 65535), j.Cores.Check(), j.GPUs.Check(), job.CheckID(f.JobID),
 		checkAll(j.Debug, checkRank), within("bytes of memory %d", int(j.Memory), 0, math.MaxInt))
 }

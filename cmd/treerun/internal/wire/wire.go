@@ -62,7 +62,7 @@ type (
 		GPUs     gpus.Request  // likewise
 		Master   string        // MASTER_ADDR
 		Port     int           // MASTER_PORT
-		Stdin    int           // the rank that reads the launcher's stdin, as a stream on another host; -1: none
+		Stdin    int           // the rank that reads the launcher's stdin, or StdinNone, StdinAll; a stream on another host
 		Again    bool          // a rank may start anew: its next process reads the rest of stdin
 		Memory   int64         // that each rank may use, in bytes; 0: any
 		Debug    []int         // ranks that run under a debugger, in ascending order
@@ -259,4 +259,10 @@ const (
 	Stderr
 	Streams // number of the streams that it writes
 	Stdin   = Streams
+)
+
+// In place of the rank that reads stdin.
+const (
+	StdinNone = -1
+	StdinAll  = -2
 )
