@@ -130,3 +130,23 @@ func TestExplainAfterwards(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseNamesWhatIsUnderWay: a Close before the end of a call or message names that.
+func TestCloseNamesWhatIsUnderWay(t *testing.T) {
+	for want, start := range map[string]func(c *Comm) error{
+		"Recv (3 int16, tag 5) under way": func(c *Comm) error { _, err := StartRecv(c, make([]int16, 3), 1, 5); return err },
+		"Barrier #1 under way":            func(c *Comm) error { _, err := StartBarrier(c); return err },
+	} {
+		for r, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+			if c.Rank() == 1 {
+				_, err := Recv(t.Context(), c, []int16{0}, 0, 0)
+				return err
+			}
+			return errors.Join(start(c), c.Close())
+		}) {
+			if !errors.Is(err, ErrPeerClosed) || !strings.Contains(err.Error(), want) {
+				t.Errorf("rank %d: %v, want %q", r, err, want)
+			}
+		}
+	}
+}

@@ -106,8 +106,10 @@ func (c *Comm) close() error {
 	}
 	if settled := c.Engine.Settled(); !settled || len(c.started) > 0 {
 		under := startDup
-		if !settled {
-			under = engine.UnderWay(c.Engine)
+		if p := c.Messages.under.UnderWay(); p != nil {
+			under = p.String()
+		} else if !settled {
+			under = c.CallAt(c.Seq).ID.String()
 		}
 		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
 			"rank %d closed its communicator with %s under way; Wait for it before Close", c.Rank, under))

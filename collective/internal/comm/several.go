@@ -4,126 +4,111 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 )
 
-// WaitAll returns when all of them are done, with the error of the first that has failed.
+// found is the number of a request that is done, or has failed, -1 for none.
+type found struct {
+	at  int
+	err error
+}
+
+// named returns the error of a wait for all of these requests, which names the one that has failed.
+func (f found) named(call string, all []Request) error {
+	if f.err == nil {
+		return nil
+	}
+	return fmt.Errorf("collective: %s, request %d of 0..%d: %w", call, f.at, len(all)-1, f.err)
+}
+
+// WaitAll returns when all of them are done, with the error of one that has failed.
 func WaitAll(ctx context.Context, all []Request) error {
-	errs := make([]error, len(all))
-	perComm(all, func(of []int) {
+	return perComm(all, func(of []int) found {
 		for _, i := range of {
-			if errs[i] = all[i].Wait(ctx); errs[i] != nil {
-				return
+			if err := all[i].Wait(ctx); err != nil {
+				return found{i, err}
 			}
 		}
-	})
-	for i, err := range errs {
-		if err != nil {
-			return fmt.Errorf("collective: WaitAll, request %d of 0..%d: %w", i, len(all)-1, err)
-		}
-	}
-	return nil
+		return found{at: -1}
+	}).named("WaitAll", all)
 }
 
 // WaitAny returns the number of one of them that is done or has failed, with its error, once there is one. It ignores
 // zero values, and returns -1 if there are no others.
 func WaitAny(ctx context.Context, all []Request) (int, error) {
-	found, failed, under := -1, error(nil), 0
 	for i, r := range all {
 		if r == (Request{}) {
 			continue
 		}
-		under++
-		done, err := r.Test()
-		if done || err != nil {
-			found, failed = i, err
-			break
+		if done, err := r.Test(); done || err != nil {
+			return i, found{i, err}.named("WaitAny", all)
 		}
 	}
-	var mu sync.Mutex
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if found < 0 && under > 0 {
-		perComm(all, func(of []int) {
-			i, err := waitAny(ctx, within, all, of)
-			if cancel(); i >= 0 {
-				mu.Lock()
-				defer mu.Unlock()
-				if found < 0 || err == nil {
-					found, failed = i, err
-				}
-			}
-		})
-	}
-	if failed != nil {
-		failed = fmt.Errorf("collective: WaitAny, request %d of 0..%d: %w", found, len(all)-1, failed)
-	}
-	return found, failed
+	f := perComm(all, func(of []int) found {
+		defer cancel() // the waits for those of other communicators
+		return waitAny(ctx, within, all, of)
+	})
+	return f.at, f.named("WaitAny", all)
 }
 
-// perComm calls f for the requests of each communicator that are not zero, by their numbers, in goroutines of their own
-// where there are several.
-func perComm(all []Request, f func(of []int)) {
-	var comms []*Comm
-	var parts [][]int
+// perComm calls f for the requests of each communicator, by their numbers, side by side. Of the results it returns one
+// without an error, if there is one.
+func perComm(all []Request, f func(of []int) found) found {
+	parts := make(map[*Comm][]int)
 	for i, r := range all {
-		if r.c == nil {
-			continue
+		if r.c != nil {
+			parts[r.c] = append(parts[r.c], i)
 		}
-		at := slices.Index(comms, r.c)
-		if at < 0 {
-			at = len(comms)
-			comms, parts = append(comms, r.c), append(parts, nil)
-		}
-		parts[at] = append(parts[at], i)
 	}
-	if len(parts) == 1 {
-		f(parts[0])
-		return
-	}
-	var group sync.WaitGroup
+	results := make(chan found, len(parts))
 	for _, of := range parts {
-		group.Go(func() { f(of) })
+		if len(parts) == 1 {
+			return f(of)
+		}
+		go func() { results <- f(of) }()
 	}
-	group.Wait()
+	best := found{at: -1}
+	for range parts {
+		if r := <-results; r.at >= 0 && (best.at < 0 || r.err == nil) {
+			best = r
+		}
+	}
+	return best
 }
 
-// waitAny is WaitAny, of those with these numbers, which are of one communicator. It returns -1 where stop, a context
+// waitAny is WaitAny, of those with these numbers, which are of one communicator. It returns none where stop, a context
 // made of ctx, has ended first.
-func waitAny(ctx, stop context.Context, all []Request, of []int) (int, error) {
+func waitAny(ctx, stop context.Context, all []Request, of []int) found {
 	first := all[of[0]]
 	if done, err := first.resume(); done || err != nil {
-		return of[0], err
+		return found{of[0], err}
 	}
 	c := first.c
 	defer c.End()
-	a := engine.Any{}
-	found := func() int { return slices.IndexFunc(of, func(i int) bool { return all[i].done() }) }
-	a.Reached = func() bool { return found() >= 0 }
+	at := func() int { return slices.IndexFunc(of, func(i int) bool { return all[i].done() }) }
+	var messages []*p2p.Message
 	for _, i := range of {
-		switch r := all[i]; {
-		case r.done():
-		case r.isMessage():
-			a.Messages = append(a.Messages, r.message().Message())
-		default:
-			a.Calls = true
+		if r := all[i]; r.isMessage() && !r.done() {
+			messages = append(messages, r.message().Message())
 		}
 	}
+	a := engine.Any{Reached: func() bool { return at() >= 0 }, Messages: messages, Calls: len(messages) < len(of)}
 	fault, failed := a.Wait(ctx, stop, c.Engine, &c.Waiter)
-	at := found()
+	i := at()
 	switch {
 	case failed:
-		at = max(at, 0)
 		what, undefined := "WaitAny", ""
-		if r := all[of[at]]; !r.done() {
-			what, undefined = r.doing()
+		if !first.done() {
+			what, undefined = first.doing()
 		}
-		return of[at], c.failure.during(fault, what, undefined)
-	case at < 0:
-		return -1, nil
+		return found{of[0], c.failure.during(fault, what, undefined)}
+	case i < 0:
+		return found{at: -1}
 	}
-	all[of[at]].counted()
-	return of[at], nil
+	all[of[i]].counted()
+	return found{at: of[i]}
 }

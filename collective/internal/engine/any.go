@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/internal/waits"
@@ -21,38 +20,21 @@ type Any struct {
 // Wait returns once one of them is done, or with the fault of the Endpoint, or without either once stop has ended, a
 // context made of ctx.
 func (a *Any) Wait(ctx, stop context.Context, e *Engine, w *Waiter) (transport.Fault, bool) {
-	for _, p := range a.Messages {
-		e.Messages.KeepBehind(p)
-	}
+	q := e.Messages
 	e.any = a
-	defer func() { e.any, e.Messages.Waited = nil, nil }()
+	defer func() { e.any, q.Waited = nil, nil }()
 	for a.over = a.Reached(); !a.over; a.over = a.Reached() {
-		if e.Messages.Waited = nil; len(a.Messages) > 0 {
-			e.Messages.Waited = a.Messages[0]
+		if q.Waited = nil; len(a.Messages) > 0 {
+			q.Waited = a.Messages[0]
 		}
-		err := w.wait(stop, e, &a.over, w.Spins)
-		switch {
-		case err == nil:
-		case stop.Err() != nil && ctx.Err() == nil && err == stop.Err():
+		if err := w.wait(stop, e, &a.over, w.Spins); err != nil && err == stop.Err() && ctx.Err() == nil {
 			w.Watch.Clear()
-			return e.ep.Aborted()
-		default:
+			break
+		} else if err != nil {
 			return e.failWait(err, e.doing(), w)
 		}
 	}
 	return e.ep.Aborted()
-}
-
-// describe names the calls and messages, of which one is named first.
-func (a *Any) describe(first string) string {
-	n := len(a.Messages) - 1
-	if a.Calls {
-		n++
-	}
-	if n <= 0 {
-		return first
-	}
-	return fmt.Sprintf("%s, or one of %d more in WaitAny", first, n)
 }
 
 // blockers returns the ranks of which any one may end the wait.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/waits"
 )
@@ -10,7 +9,7 @@ import (
 func (e *Engine) doing() string {
 	switch q := e.Messages; {
 	case q.Waited != nil && e.any != nil:
-		return e.any.describe(q.Describe(q.Waited))
+		return "WaitAny of " + q.Describe(q.Waited)
 	case q.Waited != nil:
 		return q.Describe(q.Waited)
 	case q.WaitedBackground != nil:
@@ -19,14 +18,6 @@ func (e *Engine) doing() string {
 		return e.first.ID.String()
 	}
 	return "nothing"
-}
-
-// UnderWay names a message or call that is under way on this rank, whether the rank waits for it or not.
-func UnderWay(e *Engine) string {
-	if p := p2p.UnderWay(e.Messages); p != nil {
-		return p.String()
-	}
-	return e.doing()
 }
 
 // Waited returns the ID of the call that the rank of e waits for, false if it waits for no call.

@@ -32,25 +32,6 @@ func (q *Queue) Describe(p *Message) string {
 	return text
 }
 
-// UnderWay returns a message of the caller's that is under way, nil without one.
-func UnderWay(q *Queue) *Message {
-	for r := range q.peers {
-		for p := q.peers[r].sends.first; p != nil; p = p.next {
-			if !p.Done() {
-				return p
-			}
-		}
-		box := &q.peers[r].inbox
-		if len(box.posted) > 0 {
-			return box.posted[0]
-		}
-		if box.arriving != nil && box.arriving.receive != nil {
-			return box.arriving.receive
-		}
-	}
-	return nil
-}
-
 // Blockers returns the ranks that message p, for which this rank waits, needs.
 func (q *Queue) Blockers(p *Message) (list []waits.Blocker) {
 	what := "to send"

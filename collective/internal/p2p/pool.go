@@ -35,6 +35,16 @@ func (s *Pool) Add(p *Message) Ref {
 	return Ref{slot, s.number}
 }
 
+// UnderWay returns a message that is not done, nil without one.
+func (s *Pool) UnderWay() *Message {
+	for _, f := range s.slots {
+		if f.number != 0 && !f.Done() {
+			return &f.Message
+		}
+	}
+	return nil
+}
+
 func (s *Pool) free() *Slot {
 	for range s.slots {
 		s.next = (s.next + 1) % len(s.slots)
