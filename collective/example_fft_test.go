@@ -43,8 +43,8 @@ func fft(c *collective.Comm, a []complex128, n int) (_ []complex128, err error) 
 }
 
 // The Fourier transform of a vector, as a matrix whose rows are distributed: transforms of its columns, a product, and
-// transforms of its rows, with transpositions in between. With mpi4py and numpy, whose operations are on whole matrices,
-// transpose and fft have 12 lines; here they have 27, with loops over elements. The messages are one AllToAll in both.
+// transforms of its rows, with transpositions in between. With mpi4py and numpy, whose operations are on whole
+// matrices, transpose and fft have 12 lines; here they have 27, with loops over elements. Both have one AllToAll.
 func Example_fft() {
 	onRanks(4, func(c *collective.Comm) error {
 		const n = 32

@@ -40,8 +40,8 @@ func serial(n, steps int) uint64 {
 	return checksum
 }
 
-// For any grid of ranks, down to parts of few points, the temperatures are those of the plate in one piece, and are right:
-// four times the points on a side make the error a sixteenth.
+// For any grid of ranks, down to parts of few points, the temperatures are those of the plate in one piece, and are
+// right: four times the points on a side make the error a sixteenth.
 func TestAnyNumberOfRanks(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 4, 5, 6, 7, 8} {
 		for n, most := range map[int]float64{8: 2e-2, 32: 2e-3} {
