@@ -232,7 +232,7 @@ func checkList(list string) (_ any, err error) {
 func (o *Options) NamesHosts() bool { return o.hosts != "" || o.hostfile != "" }
 
 // DefaultRanks returns n, or the number of ranks of this host where n is 0: that of --ppn, else of the host's GPUs that
-// the flags leave, without GPUs that of usable cores.
+// the flags leave, without GPUs that of usable cores, divided by --cpus-per-rank.
 func (o *Options) DefaultRanks(n int) (int, error) {
 	if o.PerHost > 0 && n > o.PerHost {
 		return 0, cmdline.Usagef("%s on one host, but --ppn %d", numbers.Count(n, "rank"), o.PerHost)
