@@ -1,11 +1,10 @@
 package main
 
 import (
-	"embed"
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
-	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -27,12 +25,6 @@ var helpText string
 
 func printHelp() error {
 	_, err := fmt.Printf(helpText, cmdline.Usages(newOptions().flags))
-	return err
-}
-
-// printVersion prints the version that the go command has recorded in this executable.
-func printVersion() error {
-	_, err := fmt.Printf("treerun %s (%s %s/%s)\n", wire.BuildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 
@@ -124,70 +116,5 @@ func quote(arg string) string {
 	return arg
 }
 
-// The rest of this file makes completions for a shell and a page for man from the flags of all commands.
-
 // commandsWithFlags are the commands with flags, in the order of the manual; "" is the one without a name.
 var commandsWithFlags = []string{"", "topo", "plan", "sim", "bench", "check", "status", "resize"}
-
-// shells has the completion script of each shell, and the help text about them.
-//
-//go:embed help/completion.*
-var shells embed.FS
-
-// completeCommand is the command that the scripts call.
-const completeCommand = "complete:words"
-
-// runCompletion is the command completion: it prints a script for a shell.
-func runCompletion(args []string) (int, error) {
-	text, err := shells.ReadFile("help/completion." + strings.TrimLeft(strings.Join(args, " "), "-"))
-	if err != nil {
-		return 0, cmdline.Usagef("completion: want bash, zsh or fish")
-	}
-	_, err = os.Stdout.Write(text)
-	return 0, err
-}
-
-// runComplete prints the words that may replace the last of some words after treerun, one per line; none where a file
-// may stand.
-func runComplete(args []string) (int, error) {
-	args = append([]string{""}, args...)
-	name, before, last := "", args[1:max(1, len(args)-1)], args[len(args)-1]
-	if len(before) > 0 && commands[before[0]] != nil {
-		name, before = before[0], before[1:]
-	}
-	var words []string
-	switch first := len(before) == 0 && !strings.HasPrefix(last, "-"); {
-	case first && name == "completion":
-		words = []string{"bash", "zsh", "fish"}
-	case first && (name == "" || name == "help"):
-		words = append(listedCommands(), "help")
-	case slices.Contains(commandsWithFlags, name):
-		words = cmdline.Complete(flagsOf(name), before, last)
-	}
-	for _, word := range words {
-		if strings.HasPrefix(word, last) {
-			fmt.Println(word)
-		}
-	}
-	return 0, nil
-}
-
-// runMan is the command man: it prints a page for man, with all commands.
-func runMan([]string) (int, error) {
-	roff := strings.NewReplacer("\\", "\\e", "-", "\\-", "\n.", "\n\\&.", "\n'", "\n\\&'").Replace
-	head, tail, _ := strings.Cut(helpText, "flags:\n%s")
-	var b strings.Builder
-	fmt.Fprintf(&b, ".TH TREERUN 1 \"\" \"treerun %s\"\n.SH NAME\ntreerun \\- %s\n", wire.BuildVersion(),
-		"runs copies of a program as one job")
-	fmt.Fprintf(&b, ".SH DESCRIPTION\n.nf\n%s.fi\n", roff(head))
-	for _, name := range commandsWithFlags {
-		fmt.Fprintf(&b, ".SH %s\n", strings.ToUpper(strings.TrimSpace("treerun "+name)))
-		for line := range strings.Lines(flagsOf(name).FlagUsages()) {
-			flag, text, _ := strings.Cut(strings.TrimSpace(line), "  ")
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(flag), strings.TrimPrefix(roff("\n"+strings.TrimSpace(text)), "\n"))
-		}
-	}
-	fmt.Fprintf(&b, ".SH NOTES\n.nf\n%s.fi\n", roff(tail))
-	_, err := fmt.Print(b.String())
-	return 0, err
-}

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -127,7 +128,7 @@ func query(name string, cmd *exec.Cmd) (lines []fact, err error) {
 // ranks for which the host is checked, and the names of all hosts.
 func Serve(h *System, args []string) error {
 	p := &printer{w: io.Discard}
-	p.add(Line{Good, "treerun", wire.BuildVersion() + ", " + runtime.Version(), ""})
+	p.add(Line{Good, "treerun", cmdline.BuildVersion() + ", " + runtime.Version(), ""})
 	ranks, _ := strconv.Atoi(args[1]) // treerun wrote the arguments
 	h.check(p, ranks, args[0])
 	ctx, cancel := context.WithTimeout(context.Background(), nameLimit)

@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // The first line that an agent writes, and the first that it reads, begin with these words; the version of treerun
@@ -29,7 +30,7 @@ const maxPreamble = 64 << 10
 // commit, or files that were not committed, the string contains the build id, which the linker has noted: a hash of all
 // inputs of the executable. A checksum of the whole file takes some 20 ms, on every host.
 var Version = sync.OnceValue(func() string {
-	text := BuildVersion()
+	text := cmdline.BuildVersion()
 	if !strings.Contains(text, "(devel)") && !strings.Contains(text, "dirty") {
 		return text
 	}
@@ -54,16 +55,6 @@ func buildID() (string, error) {
 	}
 	b, err := note.Data()
 	return string(b), err
-}
-
-// BuildVersion returns the note of the go command in this executable: a version, with the commit and whether files were
-// changed, unless the command was run without that.
-func BuildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return strings.Join(strings.Fields(info.Main.Version), "_")
 }
 
 // Self is this executable, even where its file is gone.
