@@ -78,6 +78,7 @@ func runMan([]string) (int, error) {
 
 // printVersion prints the version that the go command has recorded in this executable.
 func printVersion() error {
-	_, err := fmt.Printf("treerun %s (%s %s/%s)\n", cmdline.BuildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Printf("treerun %s (%s %s/%s)\n", cmdline.BuildVersion(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 	return err
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package agent connects the launcher to the other hosts of a job. A Tree starts agents there
 // and keeps the connections to them: frames and streams go down to the hosts of a job and come
 // up from them. An agent is the other end: a process that the launcher, or another agent, starts

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package bench is the subcommand bench of treerun: it measures collectives with ranks of its own, and prints their
 // results as nccl-tests does, as JSON and as a picture. It is the launcher's side: package meter, which runs in the
 // ranks, defines the cases and the method. Only cmd/treerun imports it.

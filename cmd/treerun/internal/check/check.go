@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package check is the subcommand check: it checks whether this host can run jobs,
 // on GPUs where it has some, and writes a line for each result, with a remedy for each
 // fault. It tests the links between GPUs with ranks of its own, as jobs do. Only

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package control connects a user's commands with the user's running jobs. The launcher of a job listens on a unix
 // socket with an abstract name, which a command finds in /proc/net/unix by its form. The system names the user at the
 // other end of a connection, and both ends check that: a socket of another user with such a name gets nothing, and no

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package host runs the ranks of one host of a job: it starts them, passes messages and signals to them, and ends them
 // with all processes that they have left in their process groups. It makes no decisions: the launcher, in this process
 // or on another host, gives orders and gets reports (package wire). Packages launch and agent import it; the commands

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package inspect is the look into a job that runs: what the processes of ranks do, from their status pages and from
 // /proc; the verdict, why ranks wait, which follows from that of all ranks; and both as text. The host of a rank looks,
 // the launcher judges. Only packages below cmd/treerun import it.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package launch runs one job: it has the ranks started, on this host and through agents on others, shows their output,
 // passes messages and signals between them and the user, and ends with all of them ended and the cause of a failure
 // named. It parses no command line and does not depend on collectives. Only the packages below cmd/treerun import it.

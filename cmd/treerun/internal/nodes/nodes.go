@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package nodes connects the treeruns of a job where the user, or a scheduler, starts
 // one on every host, a node. It determines the number of this node (from flags and from
 // the variables of Slurm, torchrun and LeaderWorkerSet), gathers the nodes at node 0, which

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package place has the flags for the placement of ranks, and for the connections between hosts and ranks. Commands
 // that start ranks share them: jobs, topo and bench. It reads lists of hosts, as users write them on a command line and
 // in files for Open MPI, MPICH, Horovod, DeepSpeed and Slurm, or as schedulers pass them, and maps ranks to hosts: a

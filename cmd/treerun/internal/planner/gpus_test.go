@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 )
 
 // onGPUs returns the measurements of four ranks on three GPUs, of which two have no NVLink.
-func onGPUs(int, *place.Options) (*Measured, int, error) {
+func onGPUs(int, *Places) (*Measured, int, error) {
 	m := &gpu.Machine{GPUs: []gpu.GPU{
 		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", NUMA: 0, PCIeGeneration: 3, PCIeWidth: 16,
 			MemoryRate: 900, NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:07:00.0"}}},

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/testutil"
@@ -31,7 +30,7 @@ func run(t *testing.T, command func(*bytes.Buffer, []string) error, args string)
 func planTo(b *bytes.Buffer, args []string) error { return Plan(b, args) }
 func simTo(b *bytes.Buffer, args []string) error  { return Sim(b, args) }
 func topoTo(b *bytes.Buffer, args []string) error {
-	_, err := Topo(b, args, func(int, *place.Options) (*Measured, int, error) { panic("topo --graph measures") })
+	_, err := Topo(b, args, func(int, *Places) (*Measured, int, error) { panic("topo --graph measures") })
 	return err
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
-	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -33,7 +32,7 @@ type Measured struct {
 
 // Measure measures the links between n ranks on this host, or at the places of where; n = 0 is the default number. A
 // nil m without an error means that the job failed with this exit code, and that the cause has been printed.
-type Measure func(n int, where *place.Options) (m *Measured, code int, err error)
+type Measure func(n int, where *Places) (m *Measured, code int, err error)
 
 // Topo runs the subcommand topo with the arguments after its name, and returns
 // the exit code.
@@ -41,7 +40,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	var graph graphFlags
 	format := "text"
 	var ranks int
-	var where place.Options
+	var where Places
 	var help bool
 	f := newFlags("topo", &graph, &help)
 	f.VarP(cmdline.Ranks(&ranks), "np", "n",

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -30,7 +29,7 @@ func TestTopoMeasures(t *testing.T) {
 		"-f json -np 5": 5} {
 		asked := -1
 		var b bytes.Buffer
-		code, err := Topo(&b, strings.Fields(args), func(n int, _ *place.Options) (*Measured, int, error) {
+		code, err := Topo(&b, strings.Fields(args), func(n int, _ *Places) (*Measured, int, error) {
 			asked = int(n)
 			return &Measured{Graph: measured(max(int(n), 2))}, 0, nil
 		})
@@ -41,7 +40,7 @@ func TestTopoMeasures(t *testing.T) {
 	for _, format := range []string{"text", "json", "svg"} {
 		var b bytes.Buffer
 		if _, err := Topo(&b, []string{"-np", "4", "-f", format},
-			func(n int, _ *place.Options) (*Measured, int, error) {
+			func(n int, _ *Places) (*Measured, int, error) {
 				return &Measured{Graph: measured(int(n))}, 0, nil
 			}); err != nil {
 			t.Fatal(err)
@@ -61,12 +60,12 @@ func TestTopoMeasures(t *testing.T) {
 // When the job fails, its code is topo's, and nothing is printed; a measurement that cannot be made is an error.
 func TestTopoJobFails(t *testing.T) {
 	var b bytes.Buffer
-	code, err := Topo(&b, nil, func(int, *place.Options) (*Measured, int, error) { return nil, 137, nil })
+	code, err := Topo(&b, nil, func(int, *Places) (*Measured, int, error) { return nil, 137, nil })
 	if code != 137 || err != nil || b.Len() > 0 {
 		t.Errorf("code %d, %v, printed %s", code, err, &b)
 	}
 	broken := errors.New("no pipes")
-	if _, err := Topo(&b, nil, func(int, *place.Options) (*Measured, int, error) {
+	if _, err := Topo(&b, nil, func(int, *Places) (*Measured, int, error) {
 		return nil, 0,
 			broken
 	}); !errors.Is(err, broken) || b.Len() > 0 {
@@ -83,7 +82,7 @@ func TestTopoUsage(t *testing.T) {
 		"-np 2 --format png":  "want text, json or svg",
 		"-np 2 extra":         `unexpected argument "extra"`,
 	} {
-		_, err := Topo(&bytes.Buffer{}, strings.Fields(args), func(int, *place.Options) (*Measured, int, error) {
+		_, err := Topo(&bytes.Buffer{}, strings.Fields(args), func(int, *Places) (*Measured, int, error) {
 			t.Errorf("topo %s measures", args)
 			return nil, 0, nil
 		})

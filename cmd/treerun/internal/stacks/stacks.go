@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package stacks reads the stacks of the goroutines of another process, which may be stopped, blocked or parked. That
 // process does not notice: the package reads its memory and /proc. On arm64, which has the same layout, it has not been
 // tested.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package wire defines the messages between the launcher and the hosts of a job: the orders that go out to a host and
 // the reports that come back. On the launcher's own host they are passed as values; between hosts they travel as frames
 // on the stdin and stdout of an agent. It holds data and codecs only. Only the packages below cmd/treerun import it.
