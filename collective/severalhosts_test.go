@@ -251,3 +251,54 @@ func TestMeasuredAcrossHosts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMessagesBetweenHosts: SendSync, ProbeMatched, WaitAny and prepared messages over TCP.
+func TestMessagesBetweenHosts(t *testing.T) {
+	hosts := []int{0, 0, 1}
+	for r, err := range runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
+		for _, count := range []int{1, 100_000} {
+			x := slices.Repeat([]int32{int32(c.Rank())}, count)
+			if c.Rank() > 0 {
+				send, err := SendInit(c, x, 0, c.Rank())
+				if err != nil {
+					return err
+				}
+				m, err := send.Start()
+				err = errors.Join(err, SendSync(t.Context(), c, x, 0, 7))
+				if err := errors.Join(err, m.Wait(t.Context())); err != nil {
+					return err
+				}
+				continue
+			}
+			pending, got := []Message{{}}, [][]int32{nil}
+			for r := 1; r < c.Size(); r++ {
+				got = append(got, make([]int32, count))
+				m, err := StartRecv(c, got[r], r, r)
+				if err != nil {
+					return err
+				}
+				pending = append(pending, m)
+			}
+			for range hosts[1:] {
+				r, err := WaitAny(t.Context(), pending...)
+				if err != nil || got[r][count-1] != int32(r) {
+					return fmt.Errorf("WaitAny: rank %d: %w", r, err)
+				}
+				pending[r] = Message{}
+				found, err := ProbeMatched(t.Context(), c, AnySource, 7)
+				if err != nil {
+					return err
+				}
+				n, err := RecvMatched(t.Context(), found, x)
+				if err != nil || n != count || x[count-1] != int32(found.Source) {
+					return fmt.Errorf("RecvMatched from %d: %d elements, %d: %w", found.Source, n, x[count-1], err)
+				}
+			}
+		}
+		return Barrier(t.Context(), c)
+	}, WithGraph(testutil.GraphOn(hosts))) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}

@@ -74,6 +74,8 @@ func TestNames(t *testing.T) {
 // FuzzHeader decodes what a peer may have written: no header is lost, or fails to have a description.
 func FuzzHeader(f *testing.F) {
 	goldenHeaders(f, func(_ ID, w [3]uint64, _ string) { f.Add(w[0], w[1], w[2]) })
+	sync := ID{Kind: Message, Count: 3, DType: 1, Tag: 5, Sync: true}.Header()
+	f.Add(sync.Seq, sync.Count, sync.What)
 	f.Fuzz(func(t *testing.T, a, b, c uint64) {
 		h := HeaderOf([3]uint64{a, b, c})
 		id := h.ID()

@@ -133,7 +133,7 @@ func (s *setup) waitedFor(ctx context.Context, err error) *RankError {
 	case err == nil:
 	case errors.As(err, &known) && known.AtFault() >= 0: // the job's number
 		return &RankError{Rank: s.wait.Scope.Index(known.AtFault()), Op: op,
-			Err: fmt.Errorf("%w (hint: all ranks call New)", err)}
+			Err: fmt.Errorf("%w (hint: all ranks make this call)", err)}
 	case s.wait.Stalled() != nil:
 		stalled := s.wait.Stalled()
 		return &RankError{Rank: s.wait.Scope.Index(stalled.Rank), Op: op, Err: stalled}
