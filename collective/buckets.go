@@ -229,8 +229,8 @@ func (b *Buckets[T]) Wait(ctx context.Context) error {
 				missing = append(missing, i)
 			}
 		}
-		return b.c.inner().ArgumentError("Buckets.Wait", "of %d slices these %d are not ready: %v", len(b.of), len(missing),
-			missing[:min(len(missing), 20)])
+		return b.c.inner().ArgumentError("Buckets.Wait", "%d of %d slices are not ready: %v (hint: all become ready once in "+
+			"each pass, also with zeros)", len(missing), len(b.of), missing[:min(len(missing), 20)])
 	}
 	if err := b.start(); err != nil {
 		return err

@@ -55,6 +55,18 @@ func TestBuckets(t *testing.T) {
 	})
 }
 
+// TestBucketsOnHosts: where ranks are on several hosts, too.
+func TestBucketsOnHosts(t *testing.T) {
+	seed := rand.Uint64()
+	onEveryHost(t, func(c *Comm) error {
+		shared, own := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, uint64(c.Rank()+1)))
+		if err := randomBuckets(t.Context(), c, shared, own); err != nil {
+			return fmt.Errorf("seed %d: %w", seed, err)
+		}
+		return nil
+	})
+}
+
 // randomBuckets makes passes with slices of a random type.
 func randomBuckets(ctx context.Context, c *Comm, shared, own *rand.Rand) error {
 	switch shared.IntN(5) {
@@ -202,14 +214,14 @@ func TestBucketsMisused(t *testing.T) {
 		err = errors.Join(refused(negative, "buckets of -1 bytes"), refused(twice, "slices 0 and 3 overlap"),
 			refused(same, "slices 0 and 2 overlap"), refused(op, "xor is for integers"),
 			refused(b.Ready(-1), "slice -1 of 12"), refused(b.Ready(12), "slice 12 of 12"),
-			refused(b.Wait(ctx), "of 12 slices these 12 are not ready: [0 1 2 3 4 5 6 7 8 9 10 11]"),
+			refused(b.Wait(ctx), "12 of 12 slices are not ready: [0 1 2 3 4 5 6 7 8 9 10 11]"),
 			b.Ready(3), refused(b.Ready(3), "slice 3 is ready already"))
 		for i := range list {
 			if i != 3 && i != 7 {
 				err = errors.Join(err, b.Ready(i))
 			}
 		}
-		return errors.Join(err, refused(b.Wait(ctx), "of 12 slices these 1 are not ready: [7]"), b.Ready(7), b.Wait(ctx))
+		return errors.Join(err, refused(b.Wait(ctx), "1 of 12 slices are not ready: [7]"), b.Ready(7), b.Wait(ctx))
 	})
 }
 

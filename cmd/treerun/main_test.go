@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(processTests{m}, map[string]func(){
 		"treerun": main, "exe": main, "member": runMember, "stopper": stopper, "soak": soaker,
 		"intruder": runIntruder, "looper": looper, "dying": runDying,
-		"restorer": restorer, "changer": changer,
+		"restorer": restorer, "changer": changer, "reducer": reducer,
 		"hostkiller": hostkiller, "hanger": hanger, "frozen": frozen, "joiner": joiner,
 		"returner": returner, "lives": runLives, "faller": faller, "tracer": tracer, "scraper": scraper,
 	})
