@@ -60,7 +60,14 @@ var allocations = []allocation{
 	{scheduler: "LSF", variable: "LSB_MCPU_HOSTS", columns: regexp.MustCompile(`(\S+)\s*(\S*)\s*`), agent: blaunch},
 	{scheduler: "SGE", variable: "PE_HOSTFILE", isFile: true, agent: []string{"qrsh", "-inherit", "{host}"},
 		columns: regexp.MustCompile(`(?m)^[ \t]*(\S+)[ \t]*(\S*).*\n?`)},
+	{scheduler: "MPIJob", variable: "OMPI_MCA_orte_default_hostfile", isFile: true, unused: notMPILauncher},
+	{scheduler: "MPIJob", variable: "HYDRA_HOST_FILE", isFile: true, unused: notMPILauncher},
+	{scheduler: "MPIJob", variable: "I_MPI_HYDRA_HOST_FILE", isFile: true, unused: notMPILauncher},
 }
+
+// notMPILauncher reports whether this process is not in the launcher of an MPIJob of Kubeflow's MPI operator. The
+// variables with hosts are those of mpirun, and users may set them for it.
+func notMPILauncher(get func(string) string) bool { return get("K_MPI_JOB_ROLE") != "launcher" }
 
 // SlurmStep returns the hosts of the step of Slurm that this process is a task of.
 func SlurmStep(get func(string) string) ([]ListedHost, error) { return slurmStep.hosts(get) }
