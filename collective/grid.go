@@ -124,29 +124,21 @@ func (g *Grid) Shift(dim, by int) (lower, higher int) {
 // neighbor are left as they are. Both ends of a pair give slices of the same length. No other messages with this tag
 // are under way between neighbors. After an error the contents of recv are undefined.
 func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) error {
-	if n := 2 * len(g.dims); len(send) != n || len(recv) != n {
+	n := 2 * len(g.dims)
+	if len(send) != n || len(recv) != n {
 		return g.c.inner().ArgumentError("Exchange", "%d and %d slices, want %d", len(send), len(recv), n)
 	}
-	var begun []Message
-	begin := func(m Message, err error) error {
-		begun = append(begun, m)
-		return err
-	}
-	for d := range g.dims { // two messages between the same ranks come in the order in which they are sent
-		lower, higher := g.Shift(d, 1)
-		if err := begin(StartRecv(g.c, recv[2*d+1], higher, tag)); err != nil {
-			return err
-		}
-		if err := begin(StartRecv(g.c, recv[2*d], lower, tag)); err != nil {
-			return err
-		}
-	}
+	begun, peers, err := make([]Message, 2*n), make([]int, n), error(nil)
 	for d := range g.dims {
-		lower, higher := g.Shift(d, 1)
-		if err := begin(StartSend(g.c, send[2*d], lower, tag)); err != nil {
+		peers[2*d], peers[2*d+1] = g.Shift(d, 1)
+	}
+	for i := range n { // two messages between the same ranks come in the order in which they are sent
+		if begun[i^1], err = StartRecv(g.c, recv[i^1], peers[i^1], tag); err != nil {
 			return err
 		}
-		if err := begin(StartSend(g.c, send[2*d+1], higher, tag)); err != nil {
+	}
+	for i, to := range peers {
+		if begun[n+i], err = StartSend(g.c, send[i], to, tag); err != nil {
 			return err
 		}
 	}
@@ -155,13 +147,9 @@ func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) er
 		if err := m.Wait(ctx); err != nil {
 			return err
 		}
-		if i >= 2*len(g.dims) || m.Status().Source == NoRank {
-			continue
-		}
-		at := i ^ 1 // the receives began with the higher neighbor
-		if n := m.Status().Count; n != len(recv[at])*perElement[T]() {
-			errs = append(errs, fmt.Errorf("slice %d has %d elements, and rank %d has sent %d", at, len(recv[at]),
-				m.Status().Source, n/perElement[T]()))
+		if st := m.Status(); i < n && st.Source != NoRank && st.Count != len(recv[i])*perElement[T]() {
+			errs = append(errs, fmt.Errorf("slice %d has %d elements, and rank %d has sent %d", i, len(recv[i]), st.Source,
+				st.Count/perElement[T]()))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
