@@ -96,7 +96,8 @@ type Status struct {
 
 // Probe waits for a message from rank from, or AnySource, with a tag, or AnyTag, that no StartRecv waits for, and
 // returns its Status. The message stays until the next Recv from its Source with its Tag, which receives it. Messages
-// from one rank with one tag are found in the order in which they were sent.
+// from one rank with one tag are found in the order in which they were sent. A deadline of ctx ends the communicator on
+// all ranks: ProbeFor waits for a time.
 //
 //	st, err := collective.Probe(ctx, c, collective.AnySource, tag)
 //	buf := make([]float32, st.Count)
