@@ -36,6 +36,7 @@ const (
 type operation struct {
 	Do    verb
 	Start bool // does not wait: a doWait of this ID follows
+	Sync  bool `json:",omitzero"` // a Send waits for its Recv
 	ID    int  // of the message or collective, the same on all ranks that take part
 
 	To, From, Tag int         // messages; To is the root of a collective
@@ -125,8 +126,19 @@ func (k codec[T]) exchanges(c *Comm, o operation) modeled {
 func (t *messageTrial[T]) run(ctx context.Context) error {
 	switch t.Do {
 	case doSend:
+		if t.Sync {
+			return SendSync(ctx, t.c, t.send.body, t.To, t.Tag)
+		}
 		return Send(ctx, t.c, t.send.body, t.To, t.Tag)
 	case doRecv:
+		if t.ID%3 == 0 {
+			m, err := ProbeMatched(ctx, t.c, t.From, t.Tag)
+			if err != nil || m.Count != len(t.recv.body) {
+				return fmt.Errorf("ProbeMatched found %+v: %w", m, err)
+			}
+			_, err = RecvMatched(ctx, m, t.recv.body)
+			return err
+		}
 		return received(ctx, t.c, t.recv.body, t.From, t.Tag)
 	}
 	return exchanged(ctx, t.c, t.send.body, t.To, t.recv.body, t.From, t.Tag)
@@ -250,6 +262,9 @@ func (o operation) String() string {
 	start := ""
 	if o.Start {
 		start = "Start"
+	}
+	if o.Sync {
+		start = "Sync"
 	}
 	what := fmt.Sprintf("#%d, %d %s", o.ID, o.Count, modelTypes[o.Type].name)
 	switch o.Do {

@@ -159,9 +159,9 @@ func (g *generator) meet() {
 	}
 	o := g.sized(1)
 	o.From, o.To, o.Tag = p.from, p.to, p.tag
-	o.Do = doSend
+	o.Do, o.Sync = doSend, g.int(3, "sync") == 0
 	g.add(p.from, o)
-	o.Do = doRecv
+	o.Do, o.Sync = doRecv, false
 	g.add(p.to, o)
 }
 
@@ -176,9 +176,9 @@ func (g *generator) chatter() {
 		for _, p := range []pairing{p, back} {
 			o := operation{ID: g.ids, From: p.from, To: p.to, Tag: p.tag, Count: g.ids % 11}
 			g.ids++
-			o.Do = doSend
+			o.Do, o.Sync = doSend, o.ID%20 == 7
 			g.add(p.from, o)
-			o.Do = doRecv
+			o.Do, o.Sync = doRecv, false
 			g.add(p.to, o)
 		}
 	}
@@ -218,6 +218,7 @@ func (g *generator) complete(p pairing, waits bool) {
 	rank := p.to
 	if h.Do = doRecv; !h.sent {
 		h.Do, rank = doSend, p.from
+		h.Sync = waits && g.int(3, "sync") == 0
 	}
 	if waits {
 		g.add(rank, h.operation)
