@@ -3,7 +3,7 @@
 # the backward pass, and prints the rows of docs/lab/buckets.md: 2 and 4 ranks on this host and, as root with a peer kit
 # (see peers.sh), on 4 hosts of one rank, which are network namespaces that it makes and removes.
 #
-#   scripts/buckets.sh    about 4 minutes
+#   scripts/buckets.sh    about 3 minutes on two quiet cores
 #
 # A row has, in milliseconds: the AllReduce of all gradients alone; the backward pass alone, which takes as long; the
 # longer of both, which is the ideal; both with one AllReduce at the end; and with buckets of each size, where the
@@ -17,7 +17,7 @@
 #   RATE=1gbit        of the cards of the hosts
 #   BYTES=64M HOST_BYTES=16M    of all gradients, on this host and on hosts
 #   LAYERS=32 BUCKETS="1M 2M 4M 25M"
-#   REPEAT=3 ITERATIONS=7
+#   REPEAT=3 HOST_REPEAT=1 ITERATIONS=5
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/peers.sh
@@ -38,15 +38,15 @@ done
 buckets=()
 for size in ${BUCKETS:-1M 2M 4M 25M}; do buckets+=("$(numfmt --from=iec "$size")"); done
 
-# row NAME BYTES COMMAND...: runs the jobs, whose command begins like this, and prints a row for each kind of pass.
+# row NAME REPEAT BYTES COMMAND...: runs the jobs, whose command begins like this, and prints a row for each kind of pass.
 row() {
-    local name=$1 bytes how rep
-    bytes=$(numfmt --from=iec "$2")
-    shift 2
+    local name=$1 repeat=$2 bytes how rep
+    bytes=$(numfmt --from=iec "$3")
+    shift 3
     for how in sleep compute; do
         rm -f "$work/times"
-        for ((rep = 0; rep < ${REPEAT:-3}; rep++)); do
-            timeout "$LIMIT" "$@" --tag-output=false "$work/overlap" "$bytes" "${ITERATIONS:-7}" $how "${LAYERS:-32}" \
+        for ((rep = 0; rep < repeat; rep++)); do
+            timeout "$LIMIT" "$@" --tag-output=false "$work/overlap" "$bytes" "${ITERATIONS:-5}" $how "${LAYERS:-32}" \
                 "${buckets[@]}" 2>> "$work/errors" >> "$work/times" || { tail -3 "$work/errors" >&2; fail "$name: a job failed"; }
         done
         tr -d '[]' < "$work/times" | awk -v name="$name, $how" -v load="$(cut -d' ' -f1 /proc/loadavg)" '
@@ -69,14 +69,14 @@ row() {
 }
 
 head="| ranks, pass | load | AllReduce | pass | ideal | one at the end |" rule="|---|---|---|---|---|---|"
-for size in ${BUCKETS:-1M 2M 4M 25M}; do head+=" buckets of ${size}iB |" rule+="---|"; done
+for size in ${BUCKETS:-1M 2M 4M 25M}; do head+=" buckets of ${size%?} ${size: -1}iB |" rule+="---|"; done
 echo "$head"
 echo "$rule"
-for np in ${RANKS-2 4}; do row "$np" "${BYTES:-64M}" "$work/treerun" -np "$np"; done
+for np in ${RANKS-2 4}; do row "$np" "${REPEAT:-3}" "${BYTES:-64M}" "$work/treerun" -np "$np"; done
 if [ "$hosts" -gt 0 ] && [ "$(id -u)" = 0 ] && [ -x "$peers/hosts.sh" ]; then
     "$peers/hosts.sh" up "$hosts" "${RATE:-1gbit}" > /dev/null
     up=yes list=""
     for ((i = 0; i < hosts; i++)); do list+=${list:+,}$HOSTS_PREFIX$i; done
-    row "$hosts on $hosts hosts" "${HOST_BYTES:-16M}" "$peers/hosts.sh" exec "${HOSTS_PREFIX}0" "$work/treerun" -H "$list" \
-        --launch-agent "$peers/hosts.sh exec {host}"
+    row "$hosts on $hosts hosts" "${HOST_REPEAT:-1}" "${HOST_BYTES:-16M}" "$peers/hosts.sh" exec "${HOSTS_PREFIX}0" \
+        "$work/treerun" -H "$list" --launch-agent "$peers/hosts.sh exec {host}"
 fi
