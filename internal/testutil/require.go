@@ -38,13 +38,14 @@ const (
 	Cores    Feature = "cores"    // two cores or more
 	Protoc   Feature = "protoc"   // the compiler of protocol buffers
 	Chromium Feature = "chromium" // Debian's headless browser
+	Wine     Feature = "wine"     // Debian's wine64, which runs programs for Windows
 	Delve    Feature = "dlv"      // the debugger of Go
 	// GridEngine is Debian's Grid Engine: master, execution daemon and commands.
 	GridEngine Feature = "gridengine"
 )
 
 var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root, Strace,
-	Compilers, Modules, Groups, NoExec, Cores, Protoc, Chromium, Delve, GridEngine}
+	Compilers, Modules, Groups, NoExec, Cores, Protoc, Chromium, Delve, GridEngine, Wine}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, with missing as the reason: the test is
 // skipped, or fails if the machine must have the feature.

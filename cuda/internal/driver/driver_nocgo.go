@@ -9,7 +9,7 @@ const Built = false
 
 // Open returns an *OpenError: this build cannot open the driver.
 func Open() (version int, err error) {
-	return 0, &OpenError{Text: "treerun was built without cgo"}
+	return 0, &OpenError{Text: "treerun was built without cgo, or not for Linux"}
 }
 
 // ErrorText returns the name and text for a driver that is not there.
