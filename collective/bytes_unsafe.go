@@ -3,6 +3,8 @@ package collective
 import (
 	"reflect"
 	"unsafe"
+
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // elementsOf returns b, which is aligned and not empty, as elements.
@@ -23,7 +25,7 @@ func sizeOf[T any]() int {
 }
 
 // elementOf returns the bytes of v, in the first bytes of the array.
-func elementOf[T Number](v T) (b [8]byte) {
+func elementOf[T Element](v T) (b kernel.Factor) {
 	*(*T)(unsafe.Pointer(&b)) = v
 	return b
 }

@@ -83,7 +83,7 @@ func words(args ...uint64) (packed []byte) {
 
 // checkBlocks refuses arrays that cannot have n elements in such blocks.
 func checkBlocks(what string, d kernel.DType, n, block int64, bitmap cuda.Addr, list ...cuda.Addr) error {
-	if !d.Valid() || block < 1 {
+	if !d.Valid() || d.Complex() || block < 1 {
 		return fmt.Errorf("kernels: %s in blocks of %d elements of %v: %w", what, block, d, ErrArgument)
 	}
 	return cmp.Or(check(what, d, n, list), check("bitmap", kernel.Uint32, n, []cuda.Addr{bitmap}))

@@ -45,7 +45,7 @@ DEVICE u16 narrow_float16(float f) { return plain16(bits<u16>((_Float16)f), 0x7C
 // without, and the order without one has names of its own.
 template <class T, class U> struct Integer {
 	typedef U type;
-	enum { unsigned_too = true };
+	enum { unsigned_too = true, ordered = true };
 	DEVICE U sum(U a, U b) { return (U)(a + b); }
 	DEVICE U prod(U a, U b) { return (U)(a * b); }
 	DEVICE U min(U a, U b) { return (T)a < (T)b ? a : b; }
@@ -56,7 +56,7 @@ template <class T, class U> struct Integer {
 
 template <class T, class Bits> struct Float {
 	typedef T type;
-	enum { unsigned_too = false };
+	enum { unsigned_too = false, ordered = true };
 	DEVICE T sum(T a, T b) { return plain(a + b); }
 	DEVICE T prod(T a, T b) { return plain(a * b); }
 	// Of two equal numbers either will do, but for zeros: -0 has the one bit
@@ -75,7 +75,7 @@ template <class T, class Bits> struct Float {
 // Half is what the two 16-bit floats share, given how F widens and narrows.
 template <class F, int infinity, int nan> struct Half {
 	typedef u16 type;
-	enum { unsigned_too = false };
+	enum { unsigned_too = false, ordered = true };
 	DEVICE u16 sum(u16 a, u16 b) { return F::narrow(F::widen(a) + F::widen(b)); }
 	DEVICE u16 prod(u16 a, u16 b) { return F::narrow(F::widen(a) * F::widen(b)); }
 	DEVICE u16 quotient(u16 a, float b) { return F::narrow(F::widen(a) / b); }
@@ -99,7 +99,21 @@ struct BFloat16 : Half<BFloat16, 0x7F80, 0x7FC0> {
 	}
 };
 
+// Complex numbers are vectors of real and imaginary part. Products round after every step.
+template <class T, class Bits> struct Complex {
+	typedef Float<T, Bits> F;
+	typedef T type __attribute__((vector_size(2 * sizeof(T))));
+	enum { unsigned_too = false, ordered = false };
+	DEVICE type sum(type a, type b) { return type{F::sum(a[0], b[0]), F::sum(a[1], b[1])}; }
+	DEVICE type prod(type a, type b) {
+		return type{plain(a[0] * b[0] - a[1] * b[1]), plain(a[0] * b[1] + a[1] * b[0])};
+	}
+	DEVICE type quotient(type a, T b) { return type{F::quotient(a[0], b), F::quotient(a[1], b)}; }
+};
+
 typedef Float<float, u32> Float32;
 typedef Float<double, u64> Float64;
+typedef Complex<float, u32> Complex64;
+typedef Complex<double, u64> Complex128;
 
 #endif

@@ -70,7 +70,7 @@ func (e *emulated) start(t *testing.T, r *rand.Rand, file, kernel string, packed
 }
 
 // batch runs a kernel that takes parts.
-func (e *emulated) batch(t *testing.T, r *rand.Rand, file, name string, d kernel.DType, op uint64, factor [8]byte,
+func (e *emulated) batch(t *testing.T, r *rand.Rand, file, name string, d kernel.DType, op uint64, factor kernel.Factor,
 	parts []kernels.Part) {
 	t.Helper()
 	packed, bytes, err := kernels.Pack(d, op, factor, parts)
@@ -114,6 +114,9 @@ func TestPTXReduce(t *testing.T) {
 		file := kernels.Of(d)
 		e := emulated{modules: parsePTX(t, file)}
 		for op := kernel.Sum; op <= kernel.Max; op++ {
+			if !op.Takes(d) {
+				continue
+			}
 			r := rand.New(rand.NewPCG(uint64(d), uint64(op)))
 			for _, n := range emulatedLengths(r) {
 				b := newBatch(r, d, op, n)
@@ -136,7 +139,7 @@ func TestPTXDivide(t *testing.T) {
 			divisor := divisors[1+r.IntN(len(divisors)-1)]
 			e.fresh(r, d, room(2, n*size))
 			p := places(r, 2, n*size, size)
-			var factor [8]byte
+			var factor kernel.Factor
 			binary.LittleEndian.PutUint64(factor[:], uint64(divisor))
 			e.batch(t, r, file, "treerun_divide_"+d.String(), d, 0, factor, []kernels.Part{{To: []cuda.Addr{e.addr(p[0])},
 				From: []cuda.Addr{e.addr(p[1])}, Bytes: int64(n * size)}})
@@ -156,12 +159,15 @@ func TestPTXEveryFloat16(t *testing.T) {
 		e := emulated{modules: parsePTX(t, file)}
 		const size = 1 << 17
 		for op := kernel.Sum; op <= kernel.Max; op++ {
+			if !op.Takes(d) {
+				continue
+			}
 			e.fresh(r, d, 3*size)
 			for i := range 1 << 16 {
 				e.want[2*i], e.want[2*i+1] = byte(i), byte(i>>8)
 			}
 			copy(e.memory.Bytes, e.want)
-			e.batch(t, r, file, "treerun_reduce_"+file, d, codes(op, d), [8]byte{}, []kernels.Part{{
+			e.batch(t, r, file, "treerun_reduce_"+file, d, codes(op, d), kernel.Factor{}, []kernels.Part{{
 				To: []cuda.Addr{e.addr(2 * size)}, From: []cuda.Addr{e.addr(0), e.addr(size)}, Bytes: size}})
 			kernel.Reduce(op, d, e.want[2*size:], e.want[:size], e.want[size:2*size])
 			e.compare(t, fmt.Sprintf("%v of every %v", op, d))
@@ -175,7 +181,7 @@ func TestPTXCopy(t *testing.T) {
 	for _, n := range emulatedLengths(r) {
 		e.fresh(r, kernel.Uint8, room(6, n))
 		p := places(r, 6, n, 1)
-		e.batch(t, r, "copy", "treerun_copy", kernel.Uint8, 0, [8]byte{}, []kernels.Part{
+		e.batch(t, r, "copy", "treerun_copy", kernel.Uint8, 0, kernel.Factor{}, []kernels.Part{
 			{To: []cuda.Addr{e.addr(p[0]), e.addr(p[1])}, From: []cuda.Addr{e.addr(p[2])}, Bytes: int64(n)},
 			{To: []cuda.Addr{e.addr(p[3])}, From: []cuda.Addr{e.addr(p[4])}, Bytes: int64(n)},
 			{To: []cuda.Addr{e.addr(p[5])}, From: []cuda.Addr{e.addr(p[2])}, Bytes: int64(n / 2)}})
@@ -190,7 +196,7 @@ func TestPTXCopy(t *testing.T) {
 func TestPTXSearch(t *testing.T) {
 	e := emulated{modules: parsePTX(t, "blocks")}
 	r := rand.New(rand.NewPCG(1, 13))
-	for d := range kernel.DeviceDTypes {
+	for d := range realTypes {
 		size := d.Size()
 		all := ^uint64(0) >> (64 - 8*size)
 		mask := all
@@ -236,7 +242,7 @@ func TestPTXSearch(t *testing.T) {
 func TestPTXPick(t *testing.T) {
 	e := emulated{modules: parsePTX(t, "blocks")}
 	r := rand.New(rand.NewPCG(1, 14))
-	for d := range kernel.DeviceDTypes {
+	for d := range realTypes {
 		size := d.Size()
 		for _, n := range emulatedLengths(r) {
 			block, zero := 1+r.IntN(40), r.IntN(2)
@@ -263,7 +269,7 @@ func TestPTXPick(t *testing.T) {
 func TestPTXCompact(t *testing.T) {
 	e := emulated{modules: parsePTX(t, "blocks")}
 	r := rand.New(rand.NewPCG(1, 16))
-	for d := range kernel.DeviceDTypes {
+	for d := range realTypes {
 		for _, n := range emulatedLengths(r) {
 			c := newCompaction(r, d, n, 1+r.IntN(40))
 			e.fresh(r, d, c.room)

@@ -16,7 +16,7 @@ import (
 // arrays begin.
 func TestCopyBlocks(t *testing.T) {
 	g := first(t)
-	for d := range kernel.DeviceDTypes {
+	for d := range realTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 10))
 		for n := range lengths {
@@ -52,7 +52,7 @@ func TestCopyBlocks(t *testing.T) {
 // Blocks go into a shorter array one behind the other, and back from there, wherever the arrays begin.
 func TestCompact(t *testing.T) {
 	g := first(t)
-	for d := range kernel.DeviceDTypes {
+	for d := range realTypes {
 		r := rand.New(rand.NewPCG(uint64(d), 15))
 		for n := range lengths {
 			if n > 40 && n%9 > 0 {

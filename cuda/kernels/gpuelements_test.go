@@ -28,21 +28,36 @@ var special = map[int][]uint64{
 
 // fill writes random elements to b, one of three a special one.
 func fill(r *rand.Rand, d kernel.DType, b []byte) {
-	list := special[d.Size()]
-	for i := 0; i+d.Size() <= len(b); i += d.Size() {
+	size := d.Size()
+	if d.Complex() {
+		size /= 2 // of a part
+	}
+	list := special[size]
+	for i := 0; i+size <= len(b); i += size {
 		v := r.Uint64()
 		if len(list) > 0 && r.IntN(3) == 0 {
 			v = list[r.IntN(len(list))]
 		}
-		for k := range d.Size() {
+		for k := range size {
 			b[i+k] = byte(v >> (8 * k))
 		}
 	}
 }
 
-func everyOp(yield func(kernel.Op) bool) {
-	for op := kernel.Sum; op <= kernel.Avg; op++ { // others are not for devices
-		if !yield(op) {
+func everyOp(d kernel.DType) func(yield func(kernel.Op) bool) {
+	return func(yield func(kernel.Op) bool) {
+		for op := kernel.Sum; op <= kernel.Avg; op++ { // others are not for devices
+			if op.Takes(d) && !yield(op) {
+				return
+			}
+		}
+	}
+}
+
+// realTypes yields the types whose blocks are searched for.
+func realTypes(yield func(kernel.DType) bool) {
+	for d := range kernel.DeviceDTypes {
+		if !d.Complex() && !yield(d) {
 			return
 		}
 	}

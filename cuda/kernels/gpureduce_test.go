@@ -18,7 +18,7 @@ import (
 func TestReduce(t *testing.T) {
 	g := first(t)
 	for d := range kernel.DeviceDTypes {
-		for op := range everyOp {
+		for op := range everyOp(d) {
 			r := rand.New(rand.NewPCG(uint64(d), uint64(op)))
 			for n := range lengths {
 				if n > 130 && op > kernel.Prod && d.Size() > 1 {
@@ -44,7 +44,7 @@ func TestEvery16BitFloat(t *testing.T) {
 		for i := range 1 << 16 {
 			w.host[2*i], w.host[2*i+1] = byte(i), byte(i>>8)
 		}
-		for op := range everyOp {
+		for op := range everyOp(d) {
 			must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
 			must(t, g.combine(op, d, 1<<16, []cuda.Addr{w.at(2 << 17)}, w.at(0), w.at(1<<17)))
 			kernel.Reduce(op, d, w.host[2<<17:], w.host[:1<<17], w.host[1<<17:2<<17])

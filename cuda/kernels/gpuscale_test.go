@@ -62,7 +62,7 @@ func TestCopy(t *testing.T) {
 
 func TestNonZeroBlocks(t *testing.T) {
 	g := first(t)
-	for d := range kernel.DeviceDTypes {
+	for d := range realTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 8))
 		for n := range lengths {

@@ -49,7 +49,7 @@ const (
 	MaxParts  = 16
 	MaxArrays = 40
 
-	batchHead  = 3 * 8
+	batchHead  = 4 * 8
 	batchPart  = 2 * 8
 	batchBytes = batchHead + 8*MaxArrays + batchPart*MaxParts
 )
@@ -68,7 +68,7 @@ func Fit(parts []Part) bool {
 // matter.
 func (s *Set) Run(stream *cuda.Stream, w *kernel.Work, parts []Part) error {
 	if !slices.ContainsFunc(parts, func(p Part) bool { return len(p.From) > 1 || p.Scaled > 0 }) {
-		return s.launch(stream, s.copy, kernel.Uint8, 0, [8]byte{}, parts)
+		return s.launch(stream, s.copy, kernel.Uint8, 0, kernel.Factor{}, parts)
 	}
 	op, d := w.Op, w.DType
 	switch unsigned := d == kernel.Uint8 || d == kernel.Uint32 || d == kernel.Uint64; {
@@ -94,12 +94,12 @@ func (s *Set) Divide(stream *cuda.Stream, d kernel.DType, dst, src cuda.Addr, n,
 	case divisor == 1:
 		return s.Run(stream, nil, parts)
 	}
-	var factor [8]byte
+	var factor kernel.Factor
 	binary.LittleEndian.PutUint64(factor[:], uint64(divisor))
 	return s.launch(stream, s.of(&s.divide, d), d, 0, factor, parts)
 }
 
-func (s *Set) of(list *[kernel.Float64 + 1]*cuda.Kernel, d kernel.DType) *cuda.Kernel {
+func (s *Set) of(list *[kernel.Bool]*cuda.Kernel, d kernel.DType) *cuda.Kernel {
 	if !d.OnDevice() {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (s *Set) of(list *[kernel.Float64 + 1]*cuda.Kernel, d kernel.DType) *cuda.K
 }
 
 // launch has k do parts, whose arrays have elements of type d.
-func (s *Set) launch(stream *cuda.Stream, k *cuda.Kernel, d kernel.DType, op uint64, factor [8]byte,
+func (s *Set) launch(stream *cuda.Stream, k *cuda.Kernel, d kernel.DType, op uint64, factor kernel.Factor,
 	parts []Part) error {
 	if k == nil {
 		return fmt.Errorf("kernels: for %v none is loaded: %w", d, ErrArgument)
@@ -124,7 +124,7 @@ func (s *Set) launch(stream *cuda.Stream, k *cuda.Kernel, d kernel.DType, op uin
 }
 
 // pack returns the argument of a kernel, and the number of bytes it has to compute, or an estimate of it.
-func pack(d kernel.DType, op uint64, factor [8]byte, parts []Part) (b [batchBytes]byte, bytes int64, err error) {
+func pack(d kernel.DType, op uint64, factor kernel.Factor, parts []Part) (b [batchBytes]byte, bytes int64, err error) {
 	binary.LittleEndian.PutUint64(b[:], op)
 	copy(b[8:], factor[:])
 	if !Fit(parts) {
@@ -154,7 +154,7 @@ func pack(d kernel.DType, op uint64, factor [8]byte, parts []Part) (b [batchByte
 		most = max(most, p.Bytes)
 		done++
 	}
-	binary.LittleEndian.PutUint64(b[16:], uint64(done))
+	binary.LittleEndian.PutUint64(b[24:], uint64(done))
 	return b, most * int64(done), nil
 }
 

@@ -76,7 +76,7 @@ struct Part {
 enum { max_parts = 16, max_arrays = 40 };
 
 struct Batch {
-	u64 op, factor, parts;
+	u64 op, factor[2], parts;
 	Addr address[max_arrays];
 	Part part[max_parts];
 };
@@ -136,7 +136,7 @@ template <class F, int count, bool aligned> DEVICE void some(const F &f, const S
 template <class F> DEVICE void one(const F &f, const Share &s, u64 i) {
 	typedef typename F::type T;
 	u64 offset = i * sizeof(T);
-	T value = 0;
+	T value = {};
 	ROLLED for (u32 k = 1; k <= s.part.sources; k++) {
 		T now = f.enter(load<T>(s.source(k - 1) + offset), s.part.scaled == k);
 		if constexpr (F::folds)

@@ -39,11 +39,18 @@ template <class E> struct Reduction {
 	DEVICE_MEMBER type enter(type x, bool scaled) const { return scaled ? E::prod(x, factor) : x; }
 
 	template <int count> DEVICE_MEMBER void fold(Vector (&value)[count], const Vector (&now)[count]) const {
-		switch (op) {
-		case op_sum: LANES(sum);
-		case op_prod: LANES(prod);
-		case op_min: LANES(min);
-		case op_max: LANES(max);
+		if constexpr (E::ordered) {
+			switch (op) {
+			case op_sum: LANES(sum);
+			case op_prod: LANES(prod);
+			case op_min: LANES(min);
+			case op_max: LANES(max);
+			}
+		} else {
+			switch (op) {
+			case op_sum: LANES(sum);
+			case op_prod: LANES(prod);
+			}
 		}
 		if constexpr (E::unsigned_too) {
 			switch (op) {
@@ -59,12 +66,13 @@ template <class E> struct Reduction {
 			case op_highest: return E::highest(a, b);
 			}
 		}
-		switch (op) {
-		case op_sum: return E::sum(a, b);
-		case op_prod: return E::prod(a, b);
-		case op_min: return E::min(a, b);
-		default: return E::max(a, b);
+		if constexpr (E::ordered) {
+			switch (op) {
+			case op_min: return E::min(a, b);
+			case op_max: return E::max(a, b);
+			}
 		}
+		return op == op_sum ? E::sum(a, b) : E::prod(a, b);
 	}
 };
 
@@ -100,17 +108,26 @@ template <class T, class U> struct Truncate {
 
 #define REDUCE(Element, Bits, name) \
 	KERNEL(treerun_reduce_##name, Batch) { \
-		every(Reduction<Element>{(u32)a.op, bits<Element::type>((Bits)a.factor)}, a); \
+		every(Reduction<Element>{(u32)a.op, bits<Element::type>((Bits)a.factor[0])}, a); \
+	}
+
+// The factor of a complex128 has two words.
+struct Factor {
+	u64 word[2];
+};
+#define REDUCE_WIDE(Element, name) \
+	KERNEL(treerun_reduce_##name, Batch) { \
+		every(Reduction<Element>{(u32)a.op, bits<Element::type>(Factor{{a.factor[0], a.factor[1]}})}, a); \
 	}
 
 #define DIVIDE(Element, Divisor, name) \
-	KERNEL(treerun_divide_##name, Batch) { every(Quotient<Element, Divisor>{(Divisor)(i64)a.factor}, a); }
+	KERNEL(treerun_divide_##name, Batch) { every(Quotient<Element, Divisor>{(Divisor)(i64)a.factor[0]}, a); }
 
 #define DIVIDE_INTEGERS(T, U, name) \
 	KERNEL(treerun_divide_##name, Batch) { \
 		typedef Truncate<T, U> E; \
-		bool fits = a.factor <= (U)-1; \
-		every(Quotient<E, E::Divisor>{{fits ? (U)a.factor : (U)1, fits ? (U)-1 : (U)0}}, a); \
+		bool fits = a.factor[0] <= (U)-1; \
+		every(Quotient<E, E::Divisor>{{fits ? (U)a.factor[0] : (U)1, fits ? (U)-1 : (U)0}}, a); \
 	}
 
 #endif

@@ -21,7 +21,7 @@ type Set struct {
 	copy           *cuda.Kernel    // nil: not loaded, as the others
 	search, pick   [9]*cuda.Kernel // by the size of an element
 	compact        [9]*cuda.Kernel
-	reduce, divide [kernel.Float64 + 1]*cuda.Kernel
+	reduce, divide [kernel.Bool]*cuda.Kernel
 
 	modules map[string]*cuda.Module // by file
 }

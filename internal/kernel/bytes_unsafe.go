@@ -8,7 +8,8 @@ type fixed interface {
 
 // aligned reports whether an element of type dt may begin at a, b and c.
 func aligned(dt DType, a, b, c *byte) bool {
-	return (uintptr(unsafe.Pointer(a))|uintptr(unsafe.Pointer(b))|uintptr(unsafe.Pointer(c)))&uintptr(dt.Size()-1) == 0
+	all := uintptr(unsafe.Pointer(a)) | uintptr(unsafe.Pointer(b)) | uintptr(unsafe.Pointer(c))
+	return all&uintptr(dt.part().Size()-1) == 0
 }
 
 // base returns the address of the first byte of b.

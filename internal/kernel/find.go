@@ -39,7 +39,7 @@ func checkBlocks(dt DType, src []byte, size int, bits []uint64) {
 
 // magnitude returns the bits of a type that make a number differ from zero, repeated over a word.
 func magnitude(dt DType) uint64 {
-	switch dt {
+	switch dt.part() {
 	case Float16, BFloat16:
 		return 0x7FFF7FFF7FFF7FFF
 	case Float32:

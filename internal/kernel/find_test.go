@@ -12,6 +12,9 @@ import (
 // oracleBlocks checks one number after the other: which blocks have one that is not zero, and whether another has
 // anything but +0.
 func oracleBlocks(dt DType, src []byte, size int) (blocks []bool, rest bool) {
+	if dt.Complex() {
+		dt, size = dt.part(), 2*size
+	}
 	for from := 0; from < len(src); from += size * dt.Size() {
 		counts, dirty := false, false
 		for i := from; i < min(from+size*dt.Size(), len(src)); i += dt.Size() {

@@ -15,9 +15,13 @@
 #endif
 
 // Comparisons may become masks. That changes no result, only the exception flags of the processor, which are not used.
-// (cgo refuses the option itself. -ffp-contract=off is not needed: no expression here multiplies and adds.)
+// (cgo refuses the option itself.)
 #if !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
+// A product and a sum are rounded one after the other, as in Go.
+#pragma GCC optimize("fp-contract=off")
+#else
+#pragma STDC FP_CONTRACT OFF
 #endif
 
 #define JOIN2(a, b) a##_##b
@@ -44,6 +48,8 @@ typedef int64_t i64 ANYWHERE;
 typedef uint64_t u64 ANYWHERE;
 typedef float f32 ANYWHERE;
 typedef double f64 ANYWHERE;
+typedef float _Complex c64 ANYWHERE;
+typedef double _Complex c128 ANYWHERE;
 
 INLINE uint32_t bits32(float f) { uint32_t x; memcpy(&x, &f, 4); return x; }
 INLINE uint64_t bits64(double f) { uint64_t x; memcpy(&x, &f, 8); return x; }
@@ -76,6 +82,22 @@ INLINE double max64(double a, double b) {
 	m = a == b ? float64(bits64(a) & bits64(b)) : m;
 	return a == a ? m : a;
 }
+
+// Products of complex numbers, without the special cases of C's own.
+#define COMPLEX_PRODUCT(name, type, plain) \
+	INLINE type _Complex prod_##name(type _Complex a, type _Complex b) { \
+		type _Complex x; \
+		__real__ x = __real__ a * __real__ b - __imag__ a * __imag__ b; \
+		__imag__ x = __real__ a * __imag__ b + __imag__ a * __real__ b; \
+		return x; \
+	} \
+	INLINE type _Complex plain_##name(type _Complex x) { \
+		__real__ x = plain(__real__ x); \
+		__imag__ x = plain(__imag__ x); \
+		return x; \
+	}
+COMPLEX_PRODUCT(complex64, float, plain32)
+COMPLEX_PRODUCT(complex128, double, plain64)
 
 // The order of 16-bit floats other than NaN, as integers.
 INLINE int16_t key16(uint16_t x) { return (int16_t)(x ^ ((x & 0x8000) ? 0x7FFF : 0)); }
@@ -111,14 +133,14 @@ typedef void (*reduce_function)(uint8_t *, const uint8_t *const *, size_t);
 struct level {
 	struct {
 		reduce_function of[9]; // by the number of sources; of[2] is always there
-	} reduce[13][9];
-	void (*multiply[13])(uint8_t *, const uint8_t *, size_t, const uint8_t *);
-	void (*divide[13])(uint8_t *, size_t, int64_t);
+	} reduce[16][12];
+	void (*multiply[16])(uint8_t *, const uint8_t *, size_t, const uint8_t *);
+	void (*divide[16])(uint8_t *, size_t, int64_t);
 	void (*stream)(uint8_t *, const uint8_t *, size_t);
 	int (*nonzero)(const uint8_t *, size_t, size_t, uint64_t, uint64_t *);
 };
 
-static const uint8_t sizes[13] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 2, 2};
+static const uint8_t sizes[16] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 2, 2, 8, 16, 1};
 
 #define LEVEL portable
 #define TARGET
@@ -203,6 +225,7 @@ static const uint8_t sizes[13] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 2, 2};
 #undef STREAM_LINE
 
 #define LEVEL avx512
+#define FUSES // complex products: those of avx2 are used
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
 #define LANES 16
 #define VECTOR __m512

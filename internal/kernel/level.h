@@ -15,13 +15,21 @@ static TARGET void F(stream)(uint8_t *dst, const uint8_t *src, size_t n) {
 }
 
 #define LOOPS(name) {{0, 0, F(name##_2), F(name##_3), F(name##_4), 0, 0, 0, F(name##_8)}}
-#define BITS(size) {{0}}, LOOPS(and_##size), LOOPS(or_##size), LOOPS(xor_##size) /* after what Avg would be */
+#define BITS(size) /* after what Avg would be */ \
+	{{0}}, LOOPS(and_##size), LOOPS(or_##size), LOOPS(xor_##size), LOOPS(land_##size), LOOPS(lor_##size), LOOPS(lxor_##size)
 #if defined(LANES)
 #define HALVES(name) LOOPS(name)
 #else
 #define HALVES(name) PAIRS(name)
 #endif
 #define PAIRS(name) {{0, 0, F(name##_2)}}
+
+#if defined(FUSES)
+#define COMPLEX(name) JOIN(name, avx2)
+#else
+#define COMPLEX(name) F(name)
+#endif
+#define PRODUCTS(name) {{0, 0, COMPLEX(name##_2), COMPLEX(name##_3), COMPLEX(name##_4), 0, 0, 0, COMPLEX(name##_8)}}
 
 static const struct level F(level) = {
 	.reduce = {
@@ -38,11 +46,14 @@ static const struct level F(level) = {
 		{{{0}}, LOOPS(sum_f64), LOOPS(prod_f64), LOOPS(min_f64), LOOPS(max_f64)},
 		{{{0}}, LOOPS(sum_16), LOOPS(prod_16), LOOPS(min_i16), LOOPS(max_i16), BITS(16)},
 		{{{0}}, LOOPS(sum_16), LOOPS(prod_16), LOOPS(min_u16), LOOPS(max_u16), BITS(16)},
+		{{{0}}, {{0}}, PRODUCTS(prod_c64)}, // sums and quotients are those of parts
+		{{{0}}, {{0}}, PRODUCTS(prod_c128)},
+		{{{0}}, {{0}}, {{0}}, {{0}}, {{0}}, BITS(8)},
 	},
 	.multiply = {
 		0, F(multiply_8), F(multiply_8), F(multiply_32), F(multiply_32), F(multiply_64), F(multiply_64),
 		F(multiply_f16), F(multiply_bf16), F(multiply_f32), F(multiply_f64), F(multiply_16),
-		F(multiply_16),
+		F(multiply_16), COMPLEX(multiply_c64), COMPLEX(multiply_c128),
 	},
 	.divide = {
 		0, F(divide_i8), F(divide_u8), F(divide_i32), F(divide_u32), F(divide_i64), F(divide_u64),
@@ -57,3 +68,5 @@ static const struct level F(level) = {
 #undef PAIRS
 #undef BITS
 #undef HALVES
+#undef COMPLEX
+#undef PRODUCTS

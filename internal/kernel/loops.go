@@ -4,7 +4,7 @@ type integer interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64
 }
 
-// reduceGo is Reduce in plain Go. op is not Avg.
+// reduceGo is Reduce in plain Go. op is not Avg, nor the Sum of complex numbers.
 func reduceGo(op Op, dt DType, dst, a, b []byte) {
 	reduceBytes(op, dt, base(dst), base(a), base(b), len(dst))
 }
@@ -22,7 +22,7 @@ func reduceBytes(op Op, dt DType, dst, a, b *byte, n int) {
 	switch dt {
 	case Int8:
 		integers(op, to[int8](dst), to[int8](a), to[int8](b), n)
-	case Uint8:
+	case Uint8, Bool:
 		integers(op, dst, a, b, n)
 	case Int16:
 		integers(op, to[int16](dst), to[int16](a), to[int16](b), n/2)
@@ -42,6 +42,10 @@ func reduceBytes(op Op, dt DType, dst, a, b *byte, n int) {
 		floats(op, to[float32](dst), to[float32](a), to[float32](b), n/4)
 	case Float64:
 		floats(op, to[float64](dst), to[float64](a), to[float64](b), n/8)
+	case Complex64:
+		products(from(to[float32](dst), n/4), from(to[float32](a), n/4), from(to[float32](b), n/4))
+	case Complex128:
+		products(from(to[float64](dst), n/8), from(to[float64](a), n/8), from(to[float64](b), n/8))
 	}
 }
 
@@ -89,7 +93,26 @@ func integers[T integer](op Op, pd, pa, pb *T, n int) {
 		for i := range dst {
 			dst[i] = a[i] ^ b[i]
 		}
+	case LogicalAnd:
+		for i := range dst {
+			dst[i] = truth[T](a[i] != 0 && b[i] != 0)
+		}
+	case LogicalOr:
+		for i := range dst {
+			dst[i] = truth[T](a[i]|b[i] != 0)
+		}
+	case LogicalXor:
+		for i := range dst {
+			dst[i] = truth[T]((a[i] != 0) != (b[i] != 0))
+		}
 	}
+}
+
+func truth[T integer](is bool) T {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 type float interface{ float32 | float64 }
@@ -134,6 +157,15 @@ func sums[T float](dst, a, b []T) {
 	}
 	for ; i < len(dst); i++ {
 		dst[i] = plain(a[i] + b[i])
+	}
+}
+
+// products multiplies complex numbers, whose parts are neighbors. Conversions keep a processor from rounding a product
+// and a sum at once.
+func products[T float](dst, a, b []T) {
+	for i := 0; i+2 <= len(dst) && i+2 <= len(a) && i+2 <= len(b); i += 2 {
+		ar, ai, br, bi := a[i], a[i+1], b[i], b[i+1]
+		dst[i], dst[i+1] = plain(T(ar*br)-T(ai*bi)), plain(T(ar*bi)+T(ai*br))
 	}
 }
 

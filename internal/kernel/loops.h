@@ -13,6 +13,9 @@
 #define AND(a, b) ((a) & (b))
 #define OR(a, b) ((a) | (b))
 #define XOR(a, b) ((a) ^ (b))
+#define TRUE_AND(a, b) (((a) != 0) & ((b) != 0))
+#define TRUE_OR(a, b) (((a) | (b)) != 0)
+#define TRUE_XOR(a, b) (((a) != 0) ^ ((b) != 0))
 #define SAME(x) (x)
 
 // One loop: NAME of NUMBER sources, a to h.
@@ -66,6 +69,9 @@ REDUCE(prod_8, u8, MUL, SAME)
 REDUCE(and_8, u8, AND, SAME)
 REDUCE(or_8, u8, OR, SAME)
 REDUCE(xor_8, u8, XOR, SAME)
+REDUCE(land_8, u8, TRUE_AND, SAME)
+REDUCE(lor_8, u8, TRUE_OR, SAME)
+REDUCE(lxor_8, u8, TRUE_XOR, SAME)
 REDUCE(min_i8, i8, LESS, SAME)
 REDUCE(max_i8, i8, MORE, SAME)
 REDUCE(min_u8, u8, LESS, SAME)
@@ -75,6 +81,9 @@ REDUCE(prod_16, u16, MUL16, SAME)
 REDUCE(and_16, u16, AND, SAME)
 REDUCE(or_16, u16, OR, SAME)
 REDUCE(xor_16, u16, XOR, SAME)
+REDUCE(land_16, u16, TRUE_AND, SAME)
+REDUCE(lor_16, u16, TRUE_OR, SAME)
+REDUCE(lxor_16, u16, TRUE_XOR, SAME)
 REDUCE(min_i16, i16, LESS, SAME)
 REDUCE(max_i16, i16, MORE, SAME)
 REDUCE(min_u16, u16, LESS, SAME)
@@ -84,6 +93,9 @@ REDUCE(prod_32, u32, MUL, SAME)
 REDUCE(and_32, u32, AND, SAME)
 REDUCE(or_32, u32, OR, SAME)
 REDUCE(xor_32, u32, XOR, SAME)
+REDUCE(land_32, u32, TRUE_AND, SAME)
+REDUCE(lor_32, u32, TRUE_OR, SAME)
+REDUCE(lxor_32, u32, TRUE_XOR, SAME)
 REDUCE(min_i32, i32, LESS, SAME)
 REDUCE(max_i32, i32, MORE, SAME)
 REDUCE(min_u32, u32, LESS, SAME)
@@ -93,6 +105,9 @@ REDUCE(prod_64, u64, MUL, SAME)
 REDUCE(and_64, u64, AND, SAME)
 REDUCE(or_64, u64, OR, SAME)
 REDUCE(xor_64, u64, XOR, SAME)
+REDUCE(land_64, u64, TRUE_AND, SAME)
+REDUCE(lor_64, u64, TRUE_OR, SAME)
+REDUCE(lxor_64, u64, TRUE_XOR, SAME)
 REDUCE(min_i64, i64, LESS, SAME)
 REDUCE(max_i64, i64, MORE, SAME)
 REDUCE(min_u64, u64, LESS, SAME)
@@ -122,6 +137,24 @@ MULTIPLY(multiply_32, u32, MUL, SAME)
 MULTIPLY(multiply_64, u64, MUL, SAME)
 MULTIPLY(multiply_f32, f32, MUL, plain32)
 MULTIPLY(multiply_f64, f64, MUL, plain64)
+
+// gcc 12 rounds a product and a sum at once where it makes vectors of complex products (vfmaddsub, fcmla), whatever it
+// is asked: none are made where the processor has such an instruction.
+#if !defined(FUSES)
+#if !defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_COMPLEX))
+#pragma GCC push_options
+#pragma GCC optimize("no-tree-vectorize")
+#define POP_OPTIONS
+#endif
+REDUCE(prod_c64, c64, prod_complex64, plain_complex64)
+REDUCE(prod_c128, c128, prod_complex128, plain_complex128)
+MULTIPLY(multiply_c64, c64, prod_complex64, plain_complex64)
+MULTIPLY(multiply_c128, c128, prod_complex128, plain_complex128)
+#if defined(POP_OPTIONS)
+#pragma GCC pop_options
+#undef POP_OPTIONS
+#endif
+#endif
 
 // Quotients of 32 bits are exact in binary64: one that is not whole is further
 // from the next whole number than rounding can move it.
@@ -153,6 +186,9 @@ DIVIDE(divide_f64, f64, double, plain64)
 #undef AND
 #undef OR
 #undef XOR
+#undef TRUE_AND
+#undef TRUE_OR
+#undef TRUE_XOR
 #undef SAME
 #undef LOOP
 #undef STEP

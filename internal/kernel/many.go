@@ -18,9 +18,7 @@ func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 			refuse(op, dt, dst, srcs...)
 		}
 	}
-	if op == Avg {
-		op = Sum
-	}
+	op, dt = op.on(dt)
 	stream = stream && len(dst) >= streamBytes
 	switch {
 	case len(srcs) == 1:

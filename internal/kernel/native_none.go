@@ -15,7 +15,7 @@ func reduceManyNative(level, Op, DType, []byte, [][]byte, bool) { panic(noNative
 
 func piecesNative(level, Op, DType, []byte, [][]byte, []uint64, bool) { panic(noNative) }
 
-func multiplyNative(level, DType, []byte, []byte, [8]byte) { panic(noNative) }
+func multiplyNative(level, DType, []byte, []byte, Factor) { panic(noNative) }
 
 func divideNative(level, DType, []byte, int) { panic(noNative) }
 

@@ -70,7 +70,7 @@ func piecesNative(l level, op Op, dt DType, dst []byte, srcs [][]byte, list []ui
 }
 
 // multiplyNative is ScaleCopy in C.
-func multiplyNative(l level, dt DType, dst, src []byte, factor [8]byte) {
+func multiplyNative(l level, dt DType, dst, src []byte, factor Factor) {
 	raceRead(src)
 	raceWrite(dst)
 	C.treerun_kernel_multiply(C.int(l), C.int(dt), pointer(dst), pointer(src), C.size_t(len(dst)/dt.Size()),

@@ -25,6 +25,9 @@ func store(dt DType, b []byte, v uint64) {
 }
 
 func oracleReduce(op Op, dt DType, a, b []byte) []byte {
+	if dt.Complex() {
+		return oracleComplex(op, dt.part(), a, b)
+	}
 	out := make([]byte, len(a))
 	for i := 0; i < len(a); i += dt.Size() {
 		x, y := load(dt, a[i:]), load(dt, b[i:])
@@ -33,6 +36,21 @@ func oracleReduce(op Op, dt DType, a, b []byte) []byte {
 		} else {
 			store(dt, out[i:], oracleInteger(op, dt, x, y))
 		}
+	}
+	return out
+}
+
+// oracleComplex takes the type of the parts.
+func oracleComplex(op Op, dt DType, a, b []byte) []byte {
+	if op == Sum || op == Avg {
+		return oracleReduce(op, dt, a, b)
+	}
+	out, size := make([]byte, len(a)), dt.Size()
+	for i := 0; i < len(a); i += 2 * size {
+		ar, ai, br, bi := load(dt, a[i:]), load(dt, a[i+size:]), load(dt, b[i:]), load(dt, b[i+size:])
+		minus := oracleFloat(Prod, dt, ai, bi) ^ 1<<(8*size-1)
+		store(dt, out[i:], oracleFloat(Sum, dt, oracleFloat(Prod, dt, ar, br), minus))
+		store(dt, out[i+size:], oracleFloat(Sum, dt, oracleFloat(Prod, dt, ar, bi), oracleFloat(Prod, dt, ai, br)))
 	}
 	return out
 }
@@ -73,6 +91,12 @@ func oracleInteger(op Op, dt DType, a, b uint64) uint64 {
 		z.Or(x, y)
 	case Xor:
 		z.Xor(x, y)
+	case LogicalAnd:
+		z.SetInt64(int64(min(x.BitLen(), y.BitLen(), 1)))
+	case LogicalOr:
+		z.SetInt64(int64(min(x.BitLen()+y.BitLen(), 1)))
+	case LogicalXor:
+		z.SetInt64(int64(min(x.BitLen(), 1) ^ min(y.BitLen(), 1)))
 	}
 	return bitsOfBig(dt, z)
 }
@@ -171,6 +195,7 @@ func oracleFloat(op Op, dt DType, a, b uint64) uint64 {
 }
 
 func oracleScale(dt DType, b []byte, n int) []byte {
+	dt = dt.part()
 	out := make([]byte, len(b))
 	divisor := float64(n)
 	if dt != Float64 {

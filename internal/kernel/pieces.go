@@ -52,6 +52,7 @@ func (p *Pieces) Run(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 	if !fits(dt, dst) || !op.Takes(dt) || op == Avg {
 		refuse(op, dt, dst, srcs...)
 	}
+	op, dt = op.on(dt)
 	p.check(dt, dst, srcs)
 	if len(p.words) == 0 {
 		return

@@ -29,9 +29,7 @@ func Reduce(op Op, dt DType, dst, a, b []byte) {
 	if !fits(dt, dst) || !op.Takes(dt) || len(a) != len(dst) || len(b) != len(dst) {
 		refusePair(op, dt, dst, a, b)
 	}
-	if op == Avg {
-		op = Sum
-	}
+	op, dt = op.on(dt)
 	if best != levelGo && len(dst) >= crossover(dt) {
 		reduceNative(best, op, dt, dst, a, b)
 		return

@@ -7,7 +7,7 @@ import "fmt"
 // truncation toward zero; floating-point numbers by n as their own type, or as
 // float32 where they are narrower.
 func Scale(dt DType, dst []byte, n int) {
-	if !fits(dt, dst) {
+	if !fits(dt, dst) || !Avg.Takes(dt) {
 		refuse(Avg, dt, dst)
 	}
 	if n < 1 {
@@ -16,6 +16,7 @@ func Scale(dt DType, dst []byte, n int) {
 	if n == 1 {
 		return
 	}
+	dt = dt.part()
 	if best != levelGo && len(dst) >= crossover(dt) {
 		divideNative(best, dt, dst, n)
 		return
@@ -30,8 +31,8 @@ func Scale(dt DType, dst []byte, n int) {
 // dst and src have the same length, a multiple of the element size, and may begin at any address. dst may be the very
 // memory of src; it must not overlap it in part. ScaleCopy does not allocate. Concurrent calls are safe if no call
 // writes memory that another one uses.
-func ScaleCopy(dt DType, dst, src []byte, factor [8]byte) {
-	if !fits(dt, dst) || len(src) != len(dst) {
+func ScaleCopy(dt DType, dst, src []byte, factor Factor) {
+	if !fits(dt, dst) || !Prod.Takes(dt) || len(src) != len(dst) {
 		refuse(Prod, dt, dst, src)
 	}
 	if best != levelGo && len(dst) >= crossover(dt) {
@@ -42,7 +43,7 @@ func ScaleCopy(dt DType, dst, src []byte, factor [8]byte) {
 }
 
 // multiplyGo is ScaleCopy in plain Go: Prod with a block of factors.
-func multiplyGo(dt DType, dst, src []byte, factor [8]byte) {
+func multiplyGo(dt DType, dst, src []byte, factor Factor) {
 	var x [16]uint64
 	factors := BytesOf(x[:])
 	factors = factors[:min(len(factors), len(dst))]

@@ -10,6 +10,9 @@ import (
 func TestScale(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for dt := range DTypes {
+		if !Avg.Takes(dt) {
+			continue
+		}
 		for n := range 131 {
 			for _, divisor := range []int{3, 7, 255, 65536, 1<<62 + 1} {
 				a := guarded(n*dt.Size(), r.IntN(64))
@@ -66,7 +69,7 @@ func TestIntegerAverageTruncatesTowardZero(t *testing.T) {
 }
 
 // multiplyAt runs one implementation, whatever the size.
-func multiplyAt(l level, dt DType, dst, src []byte, factor [8]byte) {
+func multiplyAt(l level, dt DType, dst, src []byte, factor Factor) {
 	if l == levelGo {
 		multiplyGo(dt, dst, src, factor)
 	} else {
@@ -77,10 +80,13 @@ func multiplyAt(l level, dt DType, dst, src []byte, factor [8]byte) {
 func TestScaleCopyIsProdWithOneElement(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for dt := range DTypes {
+		if !Avg.Takes(dt) {
+			continue
+		}
 		for n := range 131 {
 			src := guarded(n*dt.Size(), r.IntN(64))
 			fill(r, dt, src.data())
-			var factor [8]byte
+			var factor Factor
 			for i := range factor {
 				factor[i] = byte(r.Uint32()) // bytes beyond the element, too
 			}

@@ -117,7 +117,7 @@ func (c *testCall) expected(p *plan.Plan, rank int) []byte {
 }
 
 // factor returns the factor of inputs: 2.
-func (c *testCall) factor() (f [8]byte) {
+func (c *testCall) factor() (f kernel.Factor) {
 	copy(f[:], element(c.dtype, 2))
 	return f
 }
