@@ -197,7 +197,7 @@ func TestTypesThatCannotMove(t *testing.T) {
 	})
 	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() == 0 {
-			return Broadcast(ctx, c, []complex64{1}, []complex64{0}, 0)
+			return Broadcast(ctx, c, [][2]int32{{1}}, make([][2]int32, 1), 0)
 		}
 		return Broadcast(ctx, c, []particle{{}}, []particle{{}}, 0)
 	})

@@ -25,25 +25,25 @@ func argsOf[T any](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv [
 }
 
 // reduceArgs is argsOf for a reduction.
-func reduceArgs[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T, op Op) *comm.Args {
+func reduceArgs[T Element](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T, op Op) *comm.Args {
 	a.Op = kernel.Op(op)
 	return argsOf(a, c, kind, root, send, recv)
 }
 
 // deviceArgs is argsOf for a call on device memory.
-func deviceArgs[T Number](k *comm.DeviceArgs, c *Comm, kind plan.Kind, root int, s *cuda.Stream, send,
+func deviceArgs[T Element](k *comm.DeviceArgs, c *Comm, kind plan.Kind, root int, s *cuda.Stream, send,
 	recv cuda.Slice[T]) *comm.DeviceArgs {
 	return k.Set(c.inner(), kind, root, dtypeOf[T](), s, devices.BufferOf("send", send),
 		devices.BufferOf("recv", recv))
 }
 
 // messageOn describes device memory that is exchanged with a rank.
-func messageOn[T Number](name string, data cuda.Slice[T], peer int) *devices.Message {
+func messageOn[T Element](name string, data cuda.Slice[T], peer int) *devices.Message {
 	return &devices.Message{Buffer: devices.BufferOf(name, data), Peer: peer}
 }
 
 // deviceReduceArgs is reduceArgs for a call on device memory.
-func deviceReduceArgs[T Number](c *Comm, kind plan.Kind, root int, s *cuda.Stream, send, recv cuda.Slice[T],
+func deviceReduceArgs[T Element](c *Comm, kind plan.Kind, root int, s *cuda.Stream, send, recv cuda.Slice[T],
 	op Op) *comm.DeviceArgs {
 	k := new(comm.DeviceArgs)
 	k.Op = kernel.Op(op)
@@ -51,12 +51,12 @@ func deviceReduceArgs[T Number](c *Comm, kind plan.Kind, root int, s *cuda.Strea
 }
 
 // preMultiplied changes the sum of a: every rank multiplies its input by its factor first.
-func preMultiplied[T Number](a *comm.Args, factor T) *comm.Args {
+func preMultiplied[T Element](a *comm.Args, factor T) *comm.Args {
 	a.ID.Scaled, a.Scale, a.Factor = true, true, elementOf(factor)
 	return a
 }
 
-func devicePreMul[T Number](k *comm.DeviceArgs, factor T) *comm.DeviceArgs {
+func devicePreMul[T Element](k *comm.DeviceArgs, factor T) *comm.DeviceArgs {
 	preMultiplied(&k.Args, factor)
 	return k
 }

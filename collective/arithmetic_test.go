@@ -17,7 +17,7 @@ import (
 // message, so that vector loops and their remainders process it.
 
 // numbers contains the inputs of the ranks, element by element, and the results expected.
-type numbers[T Number] struct {
+type numbers[T Element] struct {
 	name   string
 	op     Op
 	in     [][]T // by row, by rank
@@ -26,7 +26,7 @@ type numbers[T Number] struct {
 }
 
 // tryNumbers makes the AllReduce in every shape of plan and compares bits.
-func tryNumbers[T Number](t *testing.T, n numbers[T]) {
+func tryNumbers[T Element](t *testing.T, n numbers[T]) {
 	t.Helper()
 	const times = 45
 	size := len(n.in[0])
@@ -79,7 +79,7 @@ func TestNaN(t *testing.T) {
 
 // nanRows puts each of nans, the first of which is the canonical one, at each rank in turn, with ones elsewhere. A row
 // of ones alone is added where the result is one.
-func nanRows[T Number](t *testing.T, op Op, size int, nans []T, one T) {
+func nanRows[T Element](t *testing.T, op Op, size int, nans []T, one T) {
 	n := numbers[T]{name: "NaN in " + op.String(), op: op}
 	for _, nan := range nans {
 		for r := range size {
@@ -186,7 +186,7 @@ func TestRoundingOfMany(t *testing.T) {
 
 // roundsEach lets five ranks add numbers of which every order of rounded
 // additions gives another sum than rounding once.
-func roundsEach[T Number](t *testing.T, k codec[T], digits int) {
+func roundsEach[T Element](t *testing.T, k codec[T], digits int) {
 	const size = 5
 	rows := 2
 	if testutil.Race {
@@ -223,7 +223,7 @@ func roundsEach[T Number](t *testing.T, k codec[T], digits int) {
 }
 
 // allOrders returns the possible results of adding all x, in any order, two numbers at a time, with each sum rounded.
-func allOrders[T Number](k codec[T], x []float64) []float64 {
+func allOrders[T Element](k codec[T], x []float64) []float64 {
 	sums := make([]map[float64]bool, 1<<len(x)) // by set of addends
 	for set := 1; set < len(sums); set++ {
 		sums[set] = make(map[float64]bool)

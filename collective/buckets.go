@@ -37,7 +37,7 @@ import (
 // other times on each rank. A program that needs such calls makes the Buckets on a communicator of its own, from Dup.
 //
 // Many goroutines may call Ready. Buckets hold no resources and need no Close.
-type Buckets[T Number] struct {
+type Buckets[T Element] struct {
 	c     *Comm
 	of    [][]T
 	op    Op
@@ -54,7 +54,7 @@ type Buckets[T Number] struct {
 }
 
 // bucket is slices with one AllReduce.
-type bucket[T Number] struct {
+type bucket[T Element] struct {
 	args   *comm.Args
 	slices [][]T // those that lie one behind the other in memory are one
 	count  int   // of the slices of Buckets
@@ -69,7 +69,7 @@ const bucketBytes = 2 << 20
 // many slices of the same type and lengths, op and bytes. A difference is an ErrDisagree on all ranks, which names it
 // and the ranks, and the communicator stays usable. Slices do not overlap. The outer slice may be changed when
 // NewBuckets returns.
-func NewBuckets[T Number](ctx context.Context, c *Comm, gradients [][]T, op Op, bytes int) (*Buckets[T], error) {
+func NewBuckets[T Element](ctx context.Context, c *Comm, gradients [][]T, op Op, bytes int) (*Buckets[T], error) {
 	const name = "NewBuckets"
 	a := reduceArgs[T](new(comm.Args), c, plan.AllReduce, -1, nil, nil, op)
 	if a.Err != nil {
@@ -98,7 +98,7 @@ func NewBuckets[T Number](ctx context.Context, c *Comm, gradients [][]T, op Op, 
 }
 
 // overlapping returns two slices that share memory, -1 where there are none.
-func overlapping[T Number](all [][]T) (int, int) {
+func overlapping[T Element](all [][]T) (int, int) {
 	order := make([]int, 0, len(all))
 	for i, s := range all {
 		if len(s) > 0 {

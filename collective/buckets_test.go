@@ -212,7 +212,7 @@ func TestBucketsMisused(t *testing.T) {
 			return err
 		}
 		err = errors.Join(refused(negative, "buckets of -1 bytes"), refused(twice, "slices 0 and 3 overlap"),
-			refused(same, "slices 0 and 2 overlap"), refused(op, "xor is for integers"),
+			refused(same, "slices 0 and 2 overlap"), refused(op, "xor is for integers and bools"),
 			refused(b.Ready(-1), "slice -1 of 12"), refused(b.Ready(12), "slice 12 of 12"),
 			refused(b.Wait(ctx), "12 of 12 slices are not ready: [0 1 2 3 4 5 6 7 8 9 10 11]"),
 			b.Ready(3), refused(b.Ready(3), "slice 3 is ready already"))

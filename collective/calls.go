@@ -14,14 +14,14 @@ import (
 // different calls are combined: the results are wrong, and no error is reported.
 //
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
+func AllReduce[T Element](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, op))
 }
 
 // Reduce combines send of all ranks, element by element, with op, and stores the result in recv on rank root. send has
 // the same length on all ranks. recv is used on root only, where it has that length too and may be send. After an error
 // the contents of recv are undefined, and of send where it shares memory with recv.
-func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root int) error {
+func Reduce[T Element](ctx context.Context, c *Comm, send, recv []T, op Op, root int) error {
 	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, op))
 }
 
@@ -43,7 +43,7 @@ func AllGather[T any](ctx context.Context, c *Comm, send, recv []T) error {
 // rank i. recv has the same length on all ranks, and send is longer by a factor of the number of ranks. In place, recv
 // is the rank's own part of send, and the other parts of send stay unchanged. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
-func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
+func ReduceScatter[T Element](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, op))
 }
 
@@ -76,19 +76,19 @@ func Barrier(ctx context.Context, c *Comm) error {
 // AllReducePreMul is AllReduce with Sum, where every rank multiplies its input by its own factor first. send is not
 // changed. Products of 16-bit floating-point numbers are rounded before they are added. After an error the contents of
 // recv are undefined, and of send where it shares memory with recv.
-func AllReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
+func AllReducePreMul[T Element](ctx context.Context, c *Comm, send, recv []T, factor T) error {
 	return c.inner().Run(ctx, preMultiplied(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, Sum), factor))
 }
 
 // ReducePreMul is Reduce with the sum of AllReducePreMul.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func ReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T, root int) error {
+func ReducePreMul[T Element](ctx context.Context, c *Comm, send, recv []T, factor T, root int) error {
 	return c.inner().Run(ctx, preMultiplied(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, Sum), factor))
 }
 
 // ReduceScatterPreMul is ReduceScatter with the sum of AllReducePreMul.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func ReduceScatterPreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
+func ReduceScatterPreMul[T Element](ctx context.Context, c *Comm, send, recv []T, factor T) error {
 	a := reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum)
 	return c.inner().Run(ctx, preMultiplied(a, factor))
 }

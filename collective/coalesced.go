@@ -15,13 +15,13 @@ import (
 // have the same length and may be the same slice; apart from that no slice of recv overlaps another slice. The total
 // number of elements is the same on all ranks; the boundaries between slices may differ. The order of additions depends
 // on the total. After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func AllReduceCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, op Op) error {
+func AllReduceCoalesced[T Element](ctx context.Context, c *Comm, send, recv [][]T, op Op) error {
 	return runPieces(ctx, c, allReducePieces(new(comm.Args), c, send, recv, op), send, recv)
 }
 
 // StartAllReduceCoalesced begins an AllReduceCoalesced; see Request. The outer slices send and recv may be changed when
 // it returns, the inner ones may not.
-func StartAllReduceCoalesced[T Number](c *Comm, send, recv [][]T, op Op) (Request, error) {
+func StartAllReduceCoalesced[T Element](c *Comm, send, recv [][]T, op Op) (Request, error) {
 	return startPieces(c, allReducePieces(new(comm.Args), c, send, recv, op), send, recv)
 }
 
@@ -36,7 +36,7 @@ func StartBroadcastCoalesced[T any](c *Comm, send, recv [][]T, root int) (Reques
 	return startPieces(c, broadcastPieces(new(comm.Args), c, send, recv, root), send, recv)
 }
 
-func allReducePieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, op Op) *comm.Args {
+func allReducePieces[T Element](a *comm.Args, c *Comm, send, recv [][]T, op Op) *comm.Args {
 	reduceArgs[T](a, c, plan.AllReduce, -1, nil, nil, op)
 	return checkPieces(c, a, send, recv)
 }

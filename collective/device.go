@@ -12,14 +12,14 @@ import (
 
 // AllReduceDevice is AllReduce on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
+func AllReduceDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
 	return c.inner().Devices.Enqueue(ctx, deviceReduceArgs(c, plan.AllReduce, -1, s, send, recv, op))
 }
 
 // ReduceDevice is Reduce on device memory: see SyncDevice. recv is used on root
 // only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op,
+func ReduceDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op,
 	root int) error {
 	return c.inner().Devices.Enqueue(ctx, deviceReduceArgs(c, plan.Reduce, root, s, send, recv, op))
 }
@@ -27,40 +27,41 @@ func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, 
 // BroadcastDevice is Broadcast on device memory: see SyncDevice. send is used on
 // root only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func BroadcastDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
+func BroadcastDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
+	root int) error {
 	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Broadcast, root, s, send, recv))
 }
 
 // AllGatherDevice is AllGather on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
+func AllGatherDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
 	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.AllGather, -1, s, send, recv))
 }
 
 // ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
+func ReduceScatterDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	op Op) error {
 	return c.inner().Devices.Enqueue(ctx, deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, op))
 }
 
 // AllToAllDevice is AllToAll on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func AllToAllDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
+func AllToAllDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
 	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.AllToAll, -1, s, send, recv))
 }
 
 // GatherDevice is Gather on device memory: see SyncDevice. recv is used on root
 // only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func GatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
+func GatherDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
 	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Gather, root, s, send, recv))
 }
 
 // ScatterDevice is Scatter on device memory: see SyncDevice. send is used on
 // root only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func ScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
+func ScatterDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
 	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Scatter, root, s, send, recv))
 }
 
@@ -73,7 +74,7 @@ func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 
 // AllReducePreMulDevice is AllReducePreMul on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
+func AllReducePreMulDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
 	k := deviceReduceArgs(c, plan.AllReduce, -1, s, send, recv, Sum)
 	return c.inner().Devices.Enqueue(ctx, devicePreMul(k, factor))
@@ -81,14 +82,14 @@ func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Strea
 
 // ReducePreMulDevice is ReducePreMul on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T,
+func ReducePreMulDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T,
 	root int) error {
 	return c.inner().Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.Reduce, root, s, send, recv, Sum), factor))
 }
 
 // ReduceScatterPreMulDevice is ReduceScatterPreMul on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
-func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
+func ReduceScatterPreMulDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
 	k := deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, Sum)
 	return c.inner().Devices.Enqueue(ctx, devicePreMul(k, factor))
@@ -103,20 +104,20 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 // capacity of the links, some hundred KiB to MiB, is sent once the other rank has reached its receive. Two ranks that
 // both send first deadlock, and so do ranks in a cycle, and ranks of which one sends before a collective and the other
 // receives after it. SendRecvDevice sends and receives at once.
-func SendDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], to int) error {
+func SendDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], to int) error {
 	return c.inner().Devices.Exchange(ctx, "SendDevice", s, dtypeOf[T](), messageOn("data", data, to), nil)
 }
 
 // RecvDevice receives a message from another rank, which fills all of data: see SendDevice. After an error the contents
 // of data are undefined.
-func RecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], from int) error {
+func RecvDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], from int) error {
 	return c.inner().Devices.Exchange(ctx, "RecvDevice", s, dtypeOf[T](), nil, messageOn("data", data, from))
 }
 
 // SendRecvDevice is SendDevice of send to rank to and RecvDevice of recv from rank from, both at once: ranks that do
 // this in a cycle do not deadlock, whatever the length of the messages. A rank that is both to and from copies. The
 // slices do not overlap. After an error the contents of recv are undefined.
-func SendRecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send cuda.Slice[T], to int,
+func SendRecvDevice[T Element](ctx context.Context, c *Comm, s *cuda.Stream, send cuda.Slice[T], to int,
 	recv cuda.Slice[T], from int) error {
 	return c.inner().Devices.Exchange(ctx, "SendRecvDevice", s, dtypeOf[T](), messageOn("send", send, to),
 		messageOn("recv", recv, from))

@@ -27,11 +27,11 @@
 // So do later calls of the other ranks, and the job. But a rank whose last call this was may get nil from Close, if it
 // closes before the two compare.
 //
-// Calls that combine take the elements of Number. Calls that only move data, Broadcast, the Gathers, Scatters and
+// Calls that combine take the elements of Element. Calls that only move data, Broadcast, the Gathers, Scatters and
 // AllToAlls, Send, Recv and their other forms, take elements of any type without pointers, slices, maps, strings and
-// the like, such as structs, arrays, complex numbers and bools. A type with pointers is an ErrArgument that names the
+// the like, such as structs and arrays. A type with pointers is an ErrArgument that names the
 // field; the calls for objects encode such values. Types are compared between ranks by a digest of their names and
-// sizes, so a program must be the same on all ranks. Errors and statuses count elements that are no Number in bytes.
+// sizes, so a program must be the same on all ranks. Errors and statuses count elements that are no Element in bytes.
 //
 // A wrong argument is reported as ErrArgument before any data is sent, and the communicator stays usable. Any other
 // error ends the communicator on all ranks: this call, and every later one, returns a *RankError with the first cause

@@ -23,6 +23,22 @@ func ExampleAllGather_anyType() {
 	// Output: [{0 [1 2 3]} {1 [1 2 3]}]
 }
 
+// Every rank has its own state; the loop ends when all ranks are done.
+func ExampleAllReduceValue_logical() {
+	onRanks(3, func(c *collective.Comm) error {
+		for step := 1; ; step++ {
+			done, err := collective.AllReduceValue(ctx, c, step > c.Rank(), collective.LogicalAnd)
+			if err != nil || done {
+				if c.Rank() == 0 {
+					fmt.Println(step, "steps")
+				}
+				return err
+			}
+		}
+	})
+	// Output: 3 steps
+}
+
 // Rank 0 gives out tasks, and takes results of any length from any rank.
 func ExampleRecvNew() {
 	onRanks(3, func(c *collective.Comm) error {

@@ -37,12 +37,12 @@ func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into
 // Scan combines send of all ranks up to this one with op, which must not be Avg, and stores the result in recv. send
 // and recv have the same length on all ranks; they may be the same slice. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
-func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
+func Scan[T Element](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.Scan, -1, send, recv, op))
 }
 
 // ExScan is Scan without this rank's own part: recv of rank 0 stays as it was.
-func ExScan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
+func ExScan[T Element](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.ExScan, -1, send, recv, op))
 }
 

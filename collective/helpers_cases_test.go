@@ -36,11 +36,11 @@ type typed func(c *Comm, cl call) trial
 
 var elementTypes = []typed{
 	int8s.try, uint8s.try, int32s.try, uint32s.try, int64s.try, uint64s.try,
-	float16s.try, bfloat16s.try, float32s.try, float64s.try,
+	float16s.try, bfloat16s.try, float32s.try, float64s.try, complex64s.try, complex128s.try,
 	int16s.try, uint16s.try, // not on devices
 }
 
-const deviceTypes = 10 // of elementTypes
+const deviceTypes = 12 // of elementTypes
 
 // slotSizes are the links that calls are tried on. A message of some hundreds of bytes wraps around the smallest many
 // times; in the largest, four chunks of a message fit. 0: the default of New.

@@ -11,7 +11,7 @@ import (
 
 // coalescedTrial is an AllReduce or Broadcast of one message in pieces, each in
 // memory of its own between guards.
-type coalescedTrial[T Number] struct {
+type coalescedTrial[T Element] struct {
 	call
 	k          codec[T]
 	c          *Comm
@@ -87,7 +87,7 @@ func (t *coalescedTrial[T]) check() error {
 // pieces makes coalesced trials of one element type.
 type pieces func(c *Comm, cl call, ends []int) trial
 
-func coalescing[T Number](k codec[T]) pieces {
+func coalescing[T Element](k codec[T]) pieces {
 	return func(c *Comm, cl call, ends []int) trial { return k.inPieces(c, cl, ends) }
 }
 

@@ -125,7 +125,7 @@ func (t *collectiveTrial[T]) onDevice(ctx context.Context, s *cuda.Stream) (err 
 }
 
 // shift returns the offset of part in whole, from their capacities.
-func shift[T Number](part, whole []T) int { return cap(whole) - cap(part) }
+func shift[T Element](part, whole []T) int { return cap(whole) - cap(part) }
 
 func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, send, recv cuda.Slice[T]) error {
 	c := t.c

@@ -90,7 +90,7 @@ func (cl call) origins(rank, size int) []origin {
 }
 
 // codec converts numbers to elements of T and back.
-type codec[T Number] struct {
+type codec[T Element] struct {
 	name   string
 	of     func(float64) T // rounds to nearest even; integers wrap
 	back   func(T) float64
@@ -129,6 +129,11 @@ var (
 	bfloat16s = codec[BFloat16]{"bfloat16",
 		func(v float64) BFloat16 { return BFloat16(math.Float32bits(float32(rounded(v, 8, -126))) >> 16) },
 		func(b BFloat16) float64 { return float64(math.Float32frombits(uint32(b) << 16)) }, false, true}
+	// No product of these has an imaginary part, which TestComplex has.
+	complex64s = codec[complex64]{"complex64", func(v float64) complex64 { return complex(float32(v), 0) },
+		func(v complex64) float64 { return float64(real(v)) }, false, false}
+	complex128s = codec[complex128]{"complex128", func(v float64) complex128 { return complex(v, 0) },
+		func(v complex128) float64 { return real(v) }, false, false}
 )
 
 // rounded returns the nearest number to v, with ties to even, that has the given number of binary digits and is normal

@@ -84,7 +84,7 @@ type waiting interface {
 
 // messageTrial is a message with its memory on one rank. Memory that is sent must stay as
 // it is.
-type messageTrial[T Number] struct {
+type messageTrial[T Element] struct {
 	operation
 	c          *Comm
 	send, recv *memory[T]

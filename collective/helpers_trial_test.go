@@ -23,14 +23,14 @@ type trial interface {
 
 // memory is a slice between guards. It does not start at a multiple of 64
 // bytes.
-type memory[T Number] struct {
+type memory[T Element] struct {
 	all, body     []T
 	before, after []byte // of all
 }
 
 const guard = 67 // elements
 
-func newMemory[T Number](n int) *memory[T] {
+func newMemory[T Element](n int) *memory[T] {
 	m := &memory[T]{all: make([]T, n+2*guard)}
 	b := kernel.BytesOf(m.all)
 	b[0] = 0xa5
@@ -64,7 +64,7 @@ func (m *memory[T]) check() error {
 }
 
 // collectiveTrial is a trial of any collective with elements of type T.
-type collectiveTrial[T Number] struct {
+type collectiveTrial[T Element] struct {
 	call
 	k          codec[T]
 	c          *Comm
@@ -72,8 +72,11 @@ type collectiveTrial[T Number] struct {
 	mem        []*memory[T] // one when in place
 }
 
-// try prepares call cl on this rank of c.
+// try prepares call cl on this rank of c, with a Sum in place of an operation that T does not have.
 func (k codec[T]) try(c *Comm, cl call) trial {
+	if cl.op != 0 && !kernel.Op(cl.op).Takes(dtypeOf[T]()) {
+		cl.op = Sum
+	}
 	t := &collectiveTrial[T]{call: cl, k: k, c: c}
 	send, recv := cl.lengths(c.in.Rank, c.in.Size)
 	origins, combined := cl.origins(c.in.Rank, c.in.Size), c.in.Size

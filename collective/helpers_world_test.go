@@ -81,7 +81,7 @@ func mustRun(t *testing.T, size int, body func(w *fakeWorld, c *Comm) error, opt
 }
 
 // received is a Recv of a message that fills buf.
-func received[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
+func received[T Element](ctx context.Context, c *Comm, buf []T, from, tag int) error {
 	n, err := Recv(ctx, c, buf, from, tag)
 	if err == nil && n != len(buf) {
 		err = fmt.Errorf("%d elements came, want %d", n, len(buf))
@@ -90,7 +90,7 @@ func received[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) er
 }
 
 // exchanged is a SendRecv of messages that fill recv.
-func exchanged[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
+func exchanged[T Element](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
 	st, err := SendRecv(ctx, c, send, to, recv, from, tag)
 	if err == nil && st.Count != len(recv) {
 		err = fmt.Errorf("%d elements came, want %d", st.Count, len(recv))

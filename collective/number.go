@@ -25,6 +25,13 @@ type Number interface {
 		~float32 | ~float64 | Float16 | BFloat16
 }
 
+// Element is the constraint of what reductions combine: a Number, a complex number or a bool. Complex numbers have Sum,
+// Prod and Avg; their product is (ac-bd, ad+bc), each of these steps rounded. Bools have And, Or and Xor, and the same
+// as logical operations; device calls do not support them. Another operation is an ErrArgument.
+type Element interface {
+	Number | ~complex64 | ~complex128 | ~bool
+}
+
 // dtypeOf returns the element type of T, 0 for one that cannot be moved. It does not allocate.
 func dtypeOf[T any]() kernel.DType {
 	switch any((*T)(nil)).(type) {
@@ -119,15 +126,21 @@ const (
 	// overflows stays infinite.
 	Avg
 
-	// And, Or and Xor combine the bits of integers; other elements are an ErrArgument. On 0 and 1 they are the logical
-	// operations. Device calls do not support them.
+	// And, Or and Xor combine the bits of integers and bools; other elements are an ErrArgument. Device calls do not
+	// support them.
 	And
 	Or
 	Xor
+
+	// LogicalAnd, LogicalOr and LogicalXor take every element but 0 as true, and give 0 or 1; on bools they are And, Or
+	// and Xor. Other elements than integers and bools are an ErrArgument. Device calls do not support them.
+	LogicalAnd
+	LogicalOr
+	LogicalXor
 )
 
 // The values equal those of package kernel.
-var _ = [1]struct{}{}[Sum-Op(kernel.Sum)+Xor-Op(kernel.Xor)]
+var _ = [1]struct{}{}[Sum-Op(kernel.Sum)+LogicalXor-Op(kernel.LogicalXor)]
 
 // String returns the name that the bench table prints: "sum", "prod", ...
 func (o Op) String() string { return kernel.Op(o).String() }

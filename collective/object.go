@@ -15,14 +15,14 @@ const maxObjects = 1 << 30
 
 // AllReduceValue combines v of all ranks with op and returns the result on every rank. It is an AllReduce of one
 // element.
-func AllReduceValue[T Number](ctx context.Context, c *Comm, v T, op Op) (T, error) {
+func AllReduceValue[T Element](ctx context.Context, c *Comm, v T, op Op) (T, error) {
 	x := []T{v}
 	err := AllReduce(ctx, c, x, x, op)
 	return x[0], err
 }
 
 // ReduceValue is AllReduceValue with the result on rank root only. The other ranks get their own v.
-func ReduceValue[T Number](ctx context.Context, c *Comm, v T, op Op, root int) (T, error) {
+func ReduceValue[T Element](ctx context.Context, c *Comm, v T, op Op, root int) (T, error) {
 	send, recv := []T{v}, []T{v}
 	err := Reduce(ctx, c, send, recv, op, root)
 	return recv[0], err

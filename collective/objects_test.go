@@ -153,7 +153,7 @@ func TestBits(t *testing.T) {
 		}
 		f := []float64{1}
 		if err := AllReduce(t.Context(), c, f, f, Xor); !errors.Is(err, ErrArgument) ||
-			!strings.Contains(err.Error(), "operation xor is for integers, not for float64") {
+			!strings.Contains(err.Error(), "operation xor is for integers and bools, not for float64") {
 			return fmt.Errorf("xor of float64: %v", err)
 		}
 		return nil

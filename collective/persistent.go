@@ -32,12 +32,12 @@ func persistent(c *Comm, a *comm.Args) (*Persistent, error) {
 }
 
 // AllReduceInit prepares an AllReduce.
-func AllReduceInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
+func AllReduceInit[T Element](c *Comm, send, recv []T, op Op) (*Persistent, error) {
 	return persistent(c, reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, op))
 }
 
 // ReduceInit prepares a Reduce.
-func ReduceInit[T Number](c *Comm, send, recv []T, op Op, root int) (*Persistent, error) {
+func ReduceInit[T Element](c *Comm, send, recv []T, op Op, root int) (*Persistent, error) {
 	return persistent(c, reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, op))
 }
 
@@ -52,7 +52,7 @@ func AllGatherInit[T any](c *Comm, send, recv []T) (*Persistent, error) {
 }
 
 // ReduceScatterInit prepares a ReduceScatter.
-func ReduceScatterInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
+func ReduceScatterInit[T Element](c *Comm, send, recv []T, op Op) (*Persistent, error) {
 	return persistent(c, reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, op))
 }
 
@@ -77,17 +77,17 @@ func BarrierInit(c *Comm) (*Persistent, error) {
 }
 
 // AllReducePreMulInit prepares an AllReducePreMul.
-func AllReducePreMulInit[T Number](c *Comm, send, recv []T, factor T) (*Persistent, error) {
+func AllReducePreMulInit[T Element](c *Comm, send, recv []T, factor T) (*Persistent, error) {
 	return persistent(c, preMultiplied(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, Sum), factor))
 }
 
 // ReducePreMulInit prepares a ReducePreMul.
-func ReducePreMulInit[T Number](c *Comm, send, recv []T, factor T, root int) (*Persistent, error) {
+func ReducePreMulInit[T Element](c *Comm, send, recv []T, factor T, root int) (*Persistent, error) {
 	return persistent(c, preMultiplied(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, Sum), factor))
 }
 
 // ReduceScatterPreMulInit prepares a ReduceScatterPreMul.
-func ReduceScatterPreMulInit[T Number](c *Comm, send, recv []T, factor T) (*Persistent, error) {
+func ReduceScatterPreMulInit[T Element](c *Comm, send, recv []T, factor T) (*Persistent, error) {
 	return persistent(c, preMultiplied(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum), factor))
 }
 
@@ -102,12 +102,12 @@ func ReduceFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T), root
 }
 
 // ScanInit prepares a Scan.
-func ScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
+func ScanInit[T Element](c *Comm, send, recv []T, op Op) (*Persistent, error) {
 	return persistent(c, reduceArgs(new(comm.Args), c, plan.Scan, -1, send, recv, op))
 }
 
 // ExScanInit prepares an ExScan.
-func ExScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
+func ExScanInit[T Element](c *Comm, send, recv []T, op Op) (*Persistent, error) {
 	return persistent(c, reduceArgs(new(comm.Args), c, plan.ExScan, -1, send, recv, op))
 }
 

@@ -6,12 +6,12 @@ import (
 )
 
 // StartAllReduce begins an AllReduce; see Request.
-func StartAllReduce[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
+func StartAllReduce[T Element](c *Comm, send, recv []T, op Op) (Request, error) {
 	return c.begun(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, op))
 }
 
 // StartReduce begins a Reduce; see Request.
-func StartReduce[T Number](c *Comm, send, recv []T, op Op, root int) (Request, error) {
+func StartReduce[T Element](c *Comm, send, recv []T, op Op, root int) (Request, error) {
 	return c.begun(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, op))
 }
 
@@ -26,7 +26,7 @@ func StartAllGather[T any](c *Comm, send, recv []T) (Request, error) {
 }
 
 // StartReduceScatter begins a ReduceScatter; see Request.
-func StartReduceScatter[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
+func StartReduceScatter[T Element](c *Comm, send, recv []T, op Op) (Request, error) {
 	return c.begun(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, op))
 }
 
@@ -51,17 +51,17 @@ func StartBarrier(c *Comm) (Request, error) {
 }
 
 // StartAllReducePreMul begins an AllReducePreMul; see Request.
-func StartAllReducePreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
+func StartAllReducePreMul[T Element](c *Comm, send, recv []T, factor T) (Request, error) {
 	return c.begun(preMultiplied(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, Sum), factor))
 }
 
 // StartReducePreMul begins a ReducePreMul; see Request.
-func StartReducePreMul[T Number](c *Comm, send, recv []T, factor T, root int) (Request, error) {
+func StartReducePreMul[T Element](c *Comm, send, recv []T, factor T, root int) (Request, error) {
 	return c.begun(preMultiplied(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, Sum), factor))
 }
 
 // StartReduceScatterPreMul begins a ReduceScatterPreMul; see Request.
-func StartReduceScatterPreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
+func StartReduceScatterPreMul[T Element](c *Comm, send, recv []T, factor T) (Request, error) {
 	return c.begun(preMultiplied(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum), factor))
 }
 
@@ -76,12 +76,12 @@ func StartReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), roo
 }
 
 // StartScan begins a Scan; see Request.
-func StartScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
+func StartScan[T Element](c *Comm, send, recv []T, op Op) (Request, error) {
 	return c.begun(reduceArgs(new(comm.Args), c, plan.Scan, -1, send, recv, op))
 }
 
 // StartExScan begins an ExScan; see Request.
-func StartExScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
+func StartExScan[T Element](c *Comm, send, recv []T, op Op) (Request, error) {
 	return c.begun(reduceArgs(new(comm.Args), c, plan.ExScan, -1, send, recv, op))
 }
 

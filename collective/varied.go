@@ -21,7 +21,7 @@ func AllGatherV[T any](ctx context.Context, c *Comm, send, recv []T, counts []in
 // rank i. The length of recv is counts[rank], that of send the sum of counts. In place, recv is the rank's own part of
 // send, and the other parts of send stay unchanged. After an error the contents of recv are undefined, and of send
 // where it shares memory with recv.
-func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op) error {
+func ReduceScatterV[T Element](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op) error {
 	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
 	return c.inner().Run(ctx, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
@@ -70,7 +70,7 @@ func StartAllGatherV[T any](c *Comm, send, recv []T, counts []int) (Request, err
 }
 
 // StartReduceScatterV begins a ReduceScatterV; see StartAllGatherV.
-func StartReduceScatterV[T Number](c *Comm, send, recv []T, counts []int, op Op) (Request, error) {
+func StartReduceScatterV[T Element](c *Comm, send, recv []T, counts []int, op Op) (Request, error) {
 	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
 	return c.begun(reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
@@ -99,7 +99,7 @@ func AllGatherVInit[T any](c *Comm, send, recv []T, counts []int) (*Persistent, 
 }
 
 // ReduceScatterVInit prepares a ReduceScatterV.
-func ReduceScatterVInit[T Number](c *Comm, send, recv []T, counts []int, op Op) (*Persistent, error) {
+func ReduceScatterVInit[T Element](c *Comm, send, recv []T, counts []int, op Op) (*Persistent, error) {
 	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
 	return persistent(c, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }

@@ -29,7 +29,7 @@ func (cl variedCall) begin(rank int) (at int) {
 }
 
 // runVaried makes the call on a rank, and compares all memory with the contents expected.
-func runVaried[T Number](t *testing.T, k codec[T], c *Comm, cl variedCall) error {
+func runVaried[T Element](t *testing.T, k codec[T], c *Comm, cl variedCall) error {
 	rank, size := c.Rank(), c.Size()
 	mine, total := cl.counts[rank], cl.begin(size)
 	part, whole, at := newMemory[T](mine), newMemory[T](total), cl.begin(rank)
@@ -77,7 +77,7 @@ func runVaried[T Number](t *testing.T, k codec[T], c *Comm, cl variedCall) error
 }
 
 // callVaried makes the call in its form. A Start, or an Init, gets a copy of counts.
-func callVaried[T Number](t *testing.T, c *Comm, cl variedCall, own, whole []T) error {
+func callVaried[T Element](t *testing.T, c *Comm, cl variedCall, own, whole []T) error {
 	ctx, counts := t.Context(), slices.Clone(cl.counts)
 	if cl.kind.HasRoot() && c.Rank() != cl.root {
 		counts = nil // the root has them

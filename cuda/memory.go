@@ -9,10 +9,11 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// Number is the constraint of the elements of device memory: numbers of fixed size. The 16-bit ones stand for
-// half-precision types as well.
+// Number is the constraint of the elements of device memory: numbers of fixed size, and bools. The 16-bit ones stand
+// for half-precision types as well.
 type Number interface {
-	~int8 | ~uint8 | ~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint | ~float32 | ~float64
+	~int8 | ~uint8 | ~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint | ~float32 | ~float64 |
+		~complex64 | ~complex128 | ~bool
 }
 
 // memory is a range of device memory that slices share.

@@ -108,8 +108,10 @@ func (a *Args) checkOp(c *Comm) {
 	case a.Err != nil || a.Func != nil:
 	case !a.Op.Valid():
 		a.Refuse(c, "no such operation: %d", a.Op)
+	case !a.Op.Takes(a.DType) && a.Op > kernel.Avg:
+		a.Refuse(c, "operation %v is for integers and bools, not for %v", a.Op, a.DType)
 	case !a.Op.Takes(a.DType):
-		a.Refuse(c, "operation %v is for integers, not for %v", a.Op, a.DType)
+		a.Refuse(c, "there is no %v of elements of %v", a.Op, a.DType)
 	case a.Kind.Scans() && a.Op == kernel.Avg:
 		a.Refuse(c, "there is no average of the ranks up to one")
 	case a.ID.Device && a.Op > kernel.Avg:
