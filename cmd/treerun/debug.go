@@ -35,15 +35,5 @@ func runDebug(args []string) (int, error) {
 		return 0, errors.New("a rank in the debugger is started by treerun, not by users")
 	}
 	d := host.Debugged{Host: args[0], Delve: args[1], Path: args[2], Args: args[3:], Env: os.Environ()}
-	if len(d.Args) > 1 && d.Args[1] == launch.RankName(partCommand) {
-		p, err := partOf(d.Args[2:])
-		if err != nil {
-			return 0, err
-		}
-		if d.Env, err = p.enter(); err != nil {
-			return 0, err
-		}
-		d.Path, d.Args = p.Path, p.Args
-	}
 	return d.Run()
 }

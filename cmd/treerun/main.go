@@ -42,7 +42,6 @@ func init() { // those that need Linux
 		host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
 		launch.RankName(bench.Subcommand): bench.Rank,
 		launch.RankName(measureCommand):   measureRank,
-		launch.RankName(partCommand):      runPart,
 		launch.RankName(check.Subcommand): func(args []string) (int, error) { return 0, check.Serve(thisHost(), args) },
 	})
 }

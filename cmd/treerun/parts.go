@@ -3,42 +3,30 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
-	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
 // part is one program of a job of several, as in "treerun -np 1 ./a : -np 7 ./b -v". Its ranks follow those of the part
-// before. They start as treerun itself, which then runs their program in their place: launchers and agents know one
-// program for all ranks.
+// before.
 type part struct {
-	Size int
-	Path string
-	Args []string // from argv[0] on
-	Dir  string   // "": that of the job
-	Env  []string // NAME=VALUE, beside that of the job
-
-	envFile string
-	exports []string
-	prog    *program
+	wire.Part
+	envFile  string
+	exports  []string
+	prog     *program
+	warnings []string
 }
-
-// partCommand is the subcommand of a rank that runs the program of its part.
-const partCommand = "part"
 
 // splitParts takes the parts after the first from the arguments of a job. The colon that begins one is followed by a
 // flag of a part: others are arguments of a program.
@@ -63,14 +51,14 @@ func (o *options) splitParts(args []string) error {
 		return cmdline.Usagef("-np is missing before %s: in a job of several programs each has its number of ranks",
 			all[0][0])
 	}
-	o.parts = []part{{Size: o.job.Size, Args: all[0]}}
+	o.parts = []part{{Part: wire.Part{Ranks: o.job.Size, Args: all[0]}}}
 	for _, args := range all[1:] {
 		p, err := parsePart(args)
 		if err != nil {
 			return err
 		}
 		o.parts = append(o.parts, p)
-		o.job.Size += p.Size
+		o.job.Size += p.Ranks
 	}
 	var names []string
 	for _, p := range o.parts {
@@ -92,7 +80,7 @@ func parsePart(args []string) (p part, err error) {
 	help := false
 	f := cmdline.NewFlags("treerun", &help)
 	f.SetInterspersed(false)
-	f.VarP(cmdline.Ranks(&p.Size), "np", "n", "number of ranks")
+	f.VarP(cmdline.Ranks(&p.Ranks), "np", "n", "number of ranks")
 	f.StringArrayVarP(&p.exports, "export", "x", nil, "environment")
 	f.StringVar(&p.envFile, "env-file", "", "file of environment variables")
 	f.StringVar(&p.Dir, "wdir", "", "working folder")
@@ -100,7 +88,7 @@ func parsePart(args []string) (p part, err error) {
 	case err != nil:
 		return p, cmdline.Usagef("after a colon: %w (hint: flags of a part are -np, -x, --env-file and --wdir; others are "+
 			"before the first program, and -- before that makes the colon an argument)", err)
-	case p.Size == 0 || f.NArg() == 0 || f.Arg(0) == "":
+	case p.Ranks == 0 || f.NArg() == 0 || f.Arg(0) == "":
 		return p, cmdline.Usagef("after a colon: want -np N PROGRAM [ARGS...], not %s", strings.Join(args, " "))
 	}
 	p.Args = f.Args()
@@ -125,11 +113,17 @@ func (p *part) complete() (err error) {
 		}
 		exports = slices.Concat(fromFile, exports)
 	}
-	_, p.Env, _, err = environment(nil, exports)
+	if _, p.Env, _, err = environment(nil, exports); err != nil {
+		return err
+	}
 	for _, x := range exports {
 		if !strings.Contains(x, "=") {
 			p.Env = append(p.Env, matchingVariables(os.Environ(), x)...)
 		}
+	}
+	_, _, p.warnings, err = environment(os.Environ(), exports)
+	if p.Dir != "" {
+		p.Env = append(p.Env, "PWD="+p.Dir)
 	}
 	return err
 }
@@ -148,10 +142,21 @@ func (o *options) runParts(begin time.Time) (code int, err error) {
 			return 0, err
 		}
 	}
+	// Agents check that they have a program: this one. The host of a rank finds out about the rank's own.
 	self := &program{Name: o.job.Program, Path: "/proc/self/exe"}
 	j, err := newJob(o, self, begin)
 	if err != nil {
 		return 0, err
+	}
+	j.Args = nil
+	for i, p := range o.parts {
+		for _, w := range p.warnings {
+			j.Screen.Err.Printf("treerun: %s", w)
+		}
+		if i > 0 {
+			j.Args = append(j.Args, ":")
+		}
+		j.Args = append(j.Args, p.Args...)
 	}
 	if o.dryRun {
 		return 0, printDryRun(os.Stdout, j, self, o)
@@ -169,12 +174,8 @@ func (o *options) runParts(begin time.Time) (code int, err error) {
 			return 0, err
 		}
 		p.Path = p.prog.Path
+		j.Parts = append(j.Parts, p.Part)
 	}
-	spec, err := json.Marshal(o.parts)
-	if err != nil {
-		return 0, fmt.Errorf("encode the programs: %w", err)
-	}
-	j.Args = []string{"treerun", launch.RankName(partCommand), string(spec)}
 	j.Started = func() error { return nil }
 	return launch.Run(j)
 }
@@ -193,66 +194,12 @@ func describeParts(parts []part) string {
 			path = p.prog.Folder + " (Go source, built first)"
 		}
 		var ranks []int
-		for _, r := range numbers.Below(p.Size) {
+		for _, r := range numbers.Below(p.Ranks) {
 			ranks = append(ranks, first+r)
 		}
-		fmt.Fprintf(&b, "program      %s of %s %s: %s\n", path, numbers.Plural(p.Size, "rank"), topo.RankList(ranks),
+		fmt.Fprintf(&b, "program      %s of %s %s: %s\n", path, numbers.Plural(p.Ranks, "rank"), topo.RankList(ranks),
 			strings.Join(command, " "))
-		first += p.Size
+		first += p.Ranks
 	}
 	return b.String()
-}
-
-// partOf returns the part of this process's rank, from the arguments after partCommand.
-func partOf(args []string) (*part, error) {
-	var parts []part
-	rank, err := strconv.Atoi(os.Getenv(job.EnvRank))
-	if err == nil && len(args) != 1 {
-		err = fmt.Errorf("%d arguments", len(args))
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(args[0]), &parts)
-	}
-	if err != nil || len(parts) == 0 {
-		return nil, fmt.Errorf("a part of a job is started by treerun, not by users: %v", err)
-	}
-	i, end := 0, parts[0].Size
-	for i+1 < len(parts) && rank >= end { // ranks that were added belong to the last part
-		i++
-		end += parts[i].Size
-	}
-	return &parts[i], nil
-}
-
-// enter changes to the folder of the part, and returns the environment of its program.
-func (p *part) enter() (env []string, err error) {
-	env = os.Environ()
-	for _, e := range p.Env {
-		env = host.Setenv(env, e)
-	}
-	if p.Dir != "" {
-		if err := os.Chdir(p.Dir); err != nil {
-			return nil, fmt.Errorf("rank %s: --wdir: %w", os.Getenv(job.EnvRank), err)
-		}
-		env = host.Setenv(env, "PWD="+p.Dir)
-	}
-	return env, nil
-}
-
-// runPart is the process of a rank: it runs the program of its part in its own place.
-func runPart(args []string) (int, error) {
-	p, err := partOf(args)
-	if err != nil {
-		return 0, err
-	}
-	env, err := p.enter()
-	if err != nil {
-		return 0, err
-	}
-	err = syscall.Exec(p.Path, p.Args, env)
-	code := cmdline.ExitNotExecutable
-	if errors.Is(err, syscall.ENOENT) {
-		code = cmdline.ExitNotFound
-	}
-	return 0, cmdline.Errorf(code, "rank %s: run %s: %w", os.Getenv(job.EnvRank), p.Path, err)
 }

@@ -23,6 +23,8 @@ type child struct {
 	attempt   int                 // number of processes that the rank had before
 	news      uint32              // number of news that were published
 	streams   [wire.Streams]*Pipe // closed by their readers
+	dir       string              // its folder at its start
+	began     time.Time           // its start
 	file      *os.File            // its job file
 	events    int                 // the size of the recording in that file; 0: there is none
 	control   *Pipe               // this process's end of its control socket

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -158,7 +159,8 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	if own {
 		defer stdin.Close()
 	}
-	path, args := sp.host.program.Path, sp.host.job.Args
+	p := sp.programOf(c.rank)
+	path, args := p.Path, p.Args
 	if c.debugged = slices.Contains(sp.host.job.Debug, c.rank); c.debugged {
 		if path, args, err = sp.debugger(path, args); err != nil {
 			return StartError(c.rank, sp.file.Size, err)
@@ -167,9 +169,14 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	if err := sp.memory.add(c); err != nil {
 		return StartError(c.rank, sp.file.Size, err)
 	}
+	env := rankEnv(sp.env, c.rank, local, sp.gpus)
+	for _, e := range p.Env {
+		env = Setenv(env, e)
+	}
+	c.dir, c.began = p.Dir, time.Now()
 	attr := &syscall.ProcAttr{
-		Dir: sp.host.cfg.Dir,
-		Env: rankEnv(sp.env, c.rank, local, sp.gpus),
+		Dir: p.Dir,
+		Env: env,
 		Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),
 			controlFD: uintptr(theirs[2])},
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
@@ -181,9 +188,21 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 		})
 	})
 	if err != nil {
-		return sp.execError(c.rank, err)
+		return sp.execError(c.rank, p.Path, err)
 	}
 	return nil
+}
+
+// programOf returns the program of a rank, with its folder.
+func (sp *spawner) programOf(rank int) wire.Part {
+	j, dir := sp.host.job, sp.host.cfg.Dir
+	p := wire.Part{Path: sp.host.program.Path, Args: j.Args}
+	for end, i := 0, 0; i < len(j.Parts) && rank >= end; i++ {
+		p = j.Parts[i]
+		end += p.Ranks
+	}
+	p.Dir = cmp.Or(p.Dir, dir)
+	return p
 }
 
 // jobFile writes the rank's job file into memory that has no name. It remains open here, so that this process can check
@@ -215,24 +234,25 @@ func StartError(rank, size int, err error) error {
 }
 
 // execError returns the error for a program that was found and could not be run.
-func (sp *spawner) execError(rank int, err error) error {
+func (sp *spawner) execError(rank int, path string, err error) error {
 	code, hint := cmdline.ExitNotExecutable, ""
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		code, hint = cmdline.ExitNotFound, " (the interpreter or loader that the file names is missing)"
-		if _, gone := os.Stat(sp.host.program.Path); gone != nil {
-			hint = " (the file was there before)"
+		if _, gone := os.Stat(path); gone != nil {
+			if hint = " (the file was there before)"; len(sp.host.job.Parts) > 0 {
+				hint = " (hint: the programs of a job of several must be on each host that runs them)"
+			}
 		}
 	case errors.Is(err, unix.ENOEXEC):
-		hint = formatHint(sp.host.program.Path)
+		hint = formatHint(path)
 	case errors.Is(err, unix.EACCES):
 		hint = " (is its file system mounted noexec? treerun builds in TMPDIR)"
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE),
 		errors.Is(err, unix.EAGAIN):
 		code, hint = cmdline.ExitInternal, LimitHint(err)
 	}
-	return cmdline.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.host.program.Path, err,
-		hint)
+	return cmdline.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, path, err, hint)
 }
 
 // LimitHint names the limit of this host that an error is about, and the remedy. It is for the end of the error's text,

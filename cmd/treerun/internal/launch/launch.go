@@ -38,7 +38,8 @@ const (
 type Job struct {
 	Program string   // as the user gave it
 	Path    string   // of the executable, absolute
-	Args    []string // of each rank, from argv[0] on
+	Args    []string // of each rank, from argv[0] on; with Parts, those of all, with a colon between two
+	Parts   []wire.Part
 	Dir     string   // working directory of the ranks
 	Env     []string // environment of the ranks on this host; the job's own variables are added
 	Exports []string // NAME=VALUE, for ranks on other hosts, which have their own environment

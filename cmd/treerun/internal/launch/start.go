@@ -209,8 +209,8 @@ func (s *supervisor) wireJob() *wire.Run {
 		file.Hosts[i] = r.host.place
 	}
 	first := s.ranks[0].host
-	j := &wire.Run{File: file, Args: s.job.Args, Env: s.job.Exports, Cores: s.job.Cores, Machines: s.machines(),
-		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.port, Stdin: s.job.StdinRank,
+	j := &wire.Run{File: file, Args: s.job.Args, Parts: s.job.Parts, Env: s.job.Exports, Cores: s.job.Cores,
+		Machines: s.machines(), GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.port, Stdin: s.job.StdinRank,
 		ReportBindings: s.job.Report && s.attempt == 0, Again: s.job.Lives.Policy != membership.Stop,
 		Debug: s.job.Debug, Memory: int64(s.job.Memory)}
 	switch {

@@ -23,7 +23,7 @@ const sampled = 32 << 10
 // Page returns the page of a job that a treerun of this version has run.
 func Page(j *recording.Job, version string) *report.Page {
 	p := &report.Page{
-		Program: j.Program, Command: strings.Join(append([]string{j.Program}, tail(j.Args)...), " "), Job: j.ID,
+		Program: j.Program, Command: strings.Join(j.Args, " "), Job: j.ID,
 		Version: version, Began: j.Start.Format("2006-01-02 15:04:05 MST"), Took: j.Took.Seconds(), Code: j.Code,
 		Failed: j.Code != 0, Cause: j.Cause,
 	}
@@ -52,9 +52,6 @@ func Page(j *recording.Job, version string) *report.Page {
 	p.Notes = notes(j)
 	return p
 }
-
-// tail returns the arguments of a program, without its name.
-func tail(args []string) []string { return args[min(1, len(args)):] }
 
 // seconds returns nanoseconds as seconds.
 func seconds[T ~int64](ns T) float64 { return time.Duration(ns).Seconds() }

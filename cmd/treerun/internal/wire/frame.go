@@ -143,7 +143,13 @@ func (j *Run) check() error {
 		within("version of the job file: %d", f.Version, job.FileVersion, job.FileVersion),
 		within("rank %d, which reads stdin", j.Stdin, StdinAll, f.Size-1),
 		within("port %d", j.Port, 0, 65535), j.Cores.Check(), j.GPUs.Check(), job.CheckID(f.JobID),
-		checkAll(j.Debug, checkRank), within("bytes of memory %d", int(j.Memory), 0, math.MaxInt))
+		checkAll(j.Debug, checkRank), within("bytes of memory %d", int(j.Memory), 0, math.MaxInt),
+		within("programs: %d", len(j.Parts), 0, job.MaxRanks), checkAll(j.Parts, Part.check))
+}
+
+func (p Part) check() error {
+	return errors.Join(within("ranks of a program: %d", p.Ranks, 1, job.MaxRanks), checkName(p.Path),
+		within("words of a program's command: %d", len(p.Args), 1, math.MaxInt))
 }
 
 func (s *Signal) check() error { return within("signal %d", int(s.Number), 1, 64) }

@@ -58,6 +58,7 @@ type (
 	Run struct {
 		File     job.File      // the common part of all ranks' job files
 		Args     []string      // of each rank, from argv[0] on
+		Parts    []Part        // of a job of several programs, in the order of their ranks; empty: all ranks run Args
 		Env      []string      // NAME=VALUE, added to the host's own environment
 		Machines []int         // by host: those with the same number share cores; empty: none do
 		Cores    cores.Request // of each host
@@ -70,6 +71,15 @@ type (
 		Debug    []int         // ranks that run under a debugger, in ascending order
 
 		ReportBindings bool // a Note for each rank
+	}
+
+	// Part is the program of some of the ranks of a job of several programs. They follow those of the part before.
+	Part struct {
+		Ranks int // number of its ranks; the last part also has those that are added later
+		Path  string
+		Args  []string // from argv[0] on
+		Dir   string   // "": that of the job
+		Env   []string // NAME=VALUE, beside that of the job
 	}
 
 	// Spawn starts one more process for a rank of the host, where the Run's File.Renews is set.
