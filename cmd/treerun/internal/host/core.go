@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // corePattern and coreUsesPID are the kernel's settings for core dumps: see core(5).
@@ -16,19 +18,19 @@ const (
 	coreUsesPID = "/proc/sys/kernel/core_uses_pid"
 )
 
-// coreHint returns where the kernel has put the core dump of process pid, which ran in folder dir: a file, or the
-// program that has received it; "" if that is not known.
-func coreHint(dir string, pid int) string {
+// coreHint returns where the kernel has put the core dump of a rank: a file, or the program that has received it; "" if
+// that is not known.
+func coreHint(c *child) string {
 	pattern, err := os.ReadFile(corePattern)
 	uses, _ := os.ReadFile(coreUsesPID)
 	if err != nil {
 		return ""
 	}
-	return describeCore(strings.TrimSpace(string(pattern)), strings.TrimSpace(string(uses)) == "1", dir, pid)
+	return describeCore(strings.TrimSpace(string(pattern)), strings.TrimSpace(string(uses)) == "1", c.dir, c.pid, c.began)
 }
 
-// describeCore is coreHint for these settings.
-func describeCore(pattern string, usesPID bool, dir string, pid int) string {
+// describeCore is coreHint for these settings, of a process that was started in dir at the time began.
+func describeCore(pattern string, usesPID bool, dir string, pid int, began time.Time) string {
 	if command, piped := strings.CutPrefix(pattern, "|"); piped {
 		program, _, _ := strings.Cut(strings.TrimSpace(command), " ")
 		if filepath.Base(program) == "systemd-coredump" {
@@ -57,11 +59,19 @@ func describeCore(pattern string, usesPID bool, dir string, pid int) string {
 	if usesPID && !named {
 		file += "." + strconv.Itoa(pid)
 	}
+	in := file
 	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
+		in = filepath.Join(dir, file)
 	}
-	if found, err := filepath.Glob(file); err == nil && len(found) > 0 {
-		file = found[len(found)-1]
+	found, _ := filepath.Glob(in) // no file matches a malformed pattern
+	for _, f := range slices.Backward(found) {
+		// The kernel's clock of files is a few milliseconds behind.
+		if info, err := os.Stat(f); err == nil && info.ModTime().After(began.Add(-time.Second)) {
+			return "core dump: " + f
+		}
 	}
-	return "core dump: " + file
+	if filepath.IsAbs(file) {
+		return "core dump: " + file + ", which is not to be seen from here (the name is from " + corePattern + ")"
+	}
+	return fmt.Sprintf("core dump: %s in the folder to which the process had changed (it is not in %s)", file, dir)
 }

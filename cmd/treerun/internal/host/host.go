@@ -293,7 +293,7 @@ func (h *Host) onEnded(c *child, status unix.WaitStatus) {
 	} else if c.stoppedChecks > 1 {
 		e.Hint = fmt.Sprintf("had been %v", c.state)
 	} else if status.CoreDump() {
-		e.Hint = coreHint(h.cfg.Dir, c.pid)
+		e.Hint = coreHint(c)
 	}
 	if status.Signaled() {
 		e.Signal = status.Signal()
