@@ -196,9 +196,9 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 			return nil, fmt.Errorf("--result: %w", err)
 		}
 	}
-	if o.colon {
+	if o.colon != "" {
 		screen.Err.Printf("treerun: the colon is an argument of %s (hint: \": -np N PROGRAM\" begins another program; -- "+
-			"before %[1]s accepts the colon)", j.Program)
+			"before %[1]s accepts the colon)", o.colon)
 	}
 	j.Tag = o.tag(j.Size)
 	for flag, ranks := range map[string][]int{"show-ranks": j.Show, "debug": j.Debug} {

@@ -37,7 +37,7 @@ type options struct {
 	exports       []string
 	envFile       string
 	parts         []part // where the job has several programs
-	colon         bool   // a colon is an argument, and may have been meant to begin a program
+	colon         string // the program that has a colon as an argument, which may have been meant to begin another one
 	pprofDir      string
 	traceFile     string
 	metrics       string

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
@@ -28,22 +30,23 @@ type part struct {
 	warnings []string
 }
 
-// splitParts takes the parts after the first from the arguments of a job. The colon that begins one is followed by a
-// flag of a part: others are arguments of a program.
+// splitParts takes the parts after the first from the arguments of a job.
 func (o *options) splitParts(args []string) error {
-	begins := func(i int) bool {
-		return i > 0 && i+1 < len(args) && args[i] == ":" && slices.Contains(partFlags, args[i+1])
+	if o.flags.ArgsLenAtDash() >= 0 { // all arguments after "--" are the program's
+		return nil
 	}
 	var all [][]string
 	rest := 0
 	for i := range args {
-		if begins(i) {
+		if i > 0 && o.beginsPart(args[i:]) {
 			all = append(all, args[rest:i])
 			rest = i + 1
 		}
 	}
-	if len(all) == 0 || o.flags.ArgsLenAtDash() >= 0 { // all arguments after "--" are the program's
-		o.colon = slices.Contains(args, ":") && o.flags.ArgsLenAtDash() < 0
+	if len(all) == 0 {
+		if slices.Contains(args, ":") {
+			o.colon = args[0]
+		}
 		return nil
 	}
 	all = append(all, args[rest:])
@@ -60,20 +63,49 @@ func (o *options) splitParts(args []string) error {
 		o.parts = append(o.parts, p)
 		o.job.Size += p.Ranks
 	}
+	if o.job.Size > job.MaxRanks {
+		return cmdline.Usagef("-np: the programs have %d ranks together, and a job at most %d", o.job.Size, job.MaxRanks)
+	}
 	var names []string
 	for _, p := range o.parts {
-		names = append(names, p.Args[0])
+		if names = append(names, p.Args[0]); slices.Contains(p.Args, ":") {
+			o.colon = p.Args[0]
+		}
 	}
 	o.job.Program = strings.Join(names, " : ")
-	if o.anyChanged("nnodes", "node-rank", "push") {
-		return cmdline.Usagef("a job of several programs (%s) cannot be combined with --nnodes and --push", o.job.Program)
+	for _, name := range []string{"nnodes", "node-rank", "push"} {
+		if o.flags.Changed(name) {
+			return cmdline.Usagef("--%s takes one program, and this job has several: %s", name, o.job.Program)
+		}
 	}
 	return nil
 }
 
-// partFlags are the flags that may follow the colon before a program, here or in other launchers.
-var partFlags = []string{"-n", "-np", "--np", "-x", "--export", "--env-file", "-wdir", "--wdir", "-c", "-H", "-host",
-	"--host", "-env", "-genv"}
+// beginsPart reports whether a program begins behind the colon that args may begin with: a flag of treerun follows, or
+// one of a program in other launchers, or another colon, which is one too many. Other colons are arguments of programs.
+func (o *options) beginsPart(args []string) bool {
+	if len(args) < 2 || args[0] != ":" {
+		return false
+	}
+	word := args[1]
+	if word == ":" {
+		return o.beginsPart(args[1:])
+	}
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	switch {
+	case word[:min(1, len(word))] != "-" || name == "":
+		return false
+	case len(name) > 1 && o.flags.Lookup(name) != nil, slices.Contains(partFlags, name):
+		return true
+	}
+	return attachedFlag.MatchString(word)
+}
+
+// partFlags are the short flags of a part, and flags that other launchers have there.
+var partFlags = []string{"n", "x", "c", "H", "host", "env", "genv"}
+
+// attachedFlag matches a short flag of a part with its value.
+var attachedFlag = regexp.MustCompile(`^-(n\d+|x[A-Za-z_*?[].*)$`)
 
 // parsePart parses a part after the first.
 func parsePart(args []string) (p part, err error) {
