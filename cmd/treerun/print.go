@@ -75,7 +75,7 @@ environment  treerun's own, and %s
 	for rank, s := range j.Cores.Slots {
 		fmt.Fprintf(&b, "rank %-7d slot=%s (%s)\n", rank, s.List, s.Where)
 	}
-	if err := describeGPUs(&b, j); err != nil {
+	if err := describePlaces(&b, j); err != nil {
 		return err
 	}
 	if j.OutputDir != "" {
@@ -85,9 +85,9 @@ environment  treerun's own, and %s
 	return err
 }
 
-// describeGPUs writes the GPUs that the ranks of this host would get; those of other
-// hosts are only known there.
-func describeGPUs(b *strings.Builder, j *launch.Job) error {
+// describePlaces writes the GPUs that the ranks of this host would get, and with --report-bindings the cores; those of
+// other hosts are only known there. It returns the error of a job that asks for more of them than there are.
+func describePlaces(b *strings.Builder, j *launch.Job) error {
 	ranks := numbers.Below(j.Size)
 	if len(j.Hosts) > 0 {
 		i := slices.IndexFunc(j.Hosts, func(h launch.JobHost) bool { return h.Local })
@@ -103,8 +103,17 @@ func describeGPUs(b *strings.Builder, j *launch.Job) error {
 	if plan.Notice != "" {
 		fmt.Fprintf(b, "gpus         %s\n", plan.Notice)
 	}
-	for i := range plan.GPUs {
-		fmt.Fprintf(b, "rank %-7d %s\n", ranks[i], &plan.GPUs[i])
+	lines, err := host.Bindings(&j.Cores, ranks, plan)
+	if err != nil {
+		return err
+	}
+	for i, rank := range ranks {
+		switch _, where, _ := strings.Cut(lines[i], ": "); {
+		case j.Report:
+			fmt.Fprintf(b, "rank %-7d %s\n", rank, where)
+		case plan.GPUs != nil:
+			fmt.Fprintf(b, "rank %-7d %s\n", rank, &plan.GPUs[i])
+		}
 	}
 	return nil
 }

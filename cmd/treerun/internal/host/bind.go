@@ -11,7 +11,9 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/cores"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // allowed returns the numbers of the cores that this thread may use, in order.
@@ -48,42 +50,80 @@ func sharers(j *wire.Run, index int) (before, ranks int) {
 	return before, ranks
 }
 
-// bind chooses the cores that the ranks of this host are bound to, and reports them where the user wants it.
-func (sp *spawner) bind() error {
+// binding is the choice of cores for the ranks of a host.
+type binding struct {
+	allowed []int // numbers of the cores that this thread may use
+	unknown error // why they are not known
+	share   *cores.Share
+	gpus    *gpus.Plan
+	places  []cores.Place // by local rank
+}
+
+// newBinding chooses the cores of ranks that have the number of cores usable by the quota of CPU time.
+func newBinding(r *cores.Request, ranks []int, of gpus.Share, usable int, g *gpus.Plan) (*binding, error) {
 	all, err := allowed()
-	r := &sp.host.job.Cores
-	switch {
-	case err != nil && r.Explicit():
-		return fmt.Errorf("bind ranks to cores: %w (hint: --bind-to none)", err)
-	case err != nil:
-		sp.host.cfg.Trace("ranks are bound to no cores: %v", err)
+	if err != nil && r.Explicit() {
+		return nil, fmt.Errorf("bind ranks to cores: %w (hint: --bind-to none)", err)
 	}
 	m := &cores.Machine{Allowed: all, System: os.DirFS("/")}
-	share := &cores.Share{Ranks: sp.ranks, Near: make([][]int, len(sp.ranks)), First: sp.share.First,
-		Total: sp.share.Total, Usable: sp.host.cfg.Cores, NUMANodes: m.NUMANodes()}
-	for i, g := range sp.gpus.GPUs {
-		share.Near[i] = g.CPUs
+	b := &binding{allowed: all, unknown: err, gpus: g}
+	b.share = &cores.Share{Ranks: ranks, Near: make([][]int, len(ranks)), First: of.First, Total: of.Total,
+		Usable: usable, NUMANodes: m.NUMANodes()}
+	for i, gpu := range g.GPUs {
+		b.share.Near[i] = gpu.CPUs
 	}
-	if sp.cores, err = r.Plan(m, share); err != nil {
-		return cmdline.Usagef("%w", err)
+	if b.places, err = r.Plan(m, b.share); err != nil {
+		return nil, cmdline.Usagef("%w", err)
 	}
+	return b, nil
+}
+
+// lines describes where each rank runs.
+func (b *binding) lines() []string {
+	var lines []string
+	for i, rank := range b.share.Ranks {
+		where := "any of cores " + cores.List(b.allowed)
+		if b.places[i].Cores != nil {
+			where = b.places[i].String()
+		}
+		if b.gpus.GPUs != nil {
+			where = fmt.Sprintf("%s, %s", &b.gpus.GPUs[i], where)
+		}
+		lines = append(lines, fmt.Sprintf("rank %d: %s", rank, where))
+	}
+	return lines
+}
+
+// Bindings describes where ranks of this host would run with some GPUs, where no others share its cores.
+func Bindings(r *cores.Request, ranks []int, g *gpus.Plan) ([]string, error) {
+	b, err := newBinding(r, ranks, gpus.Share{Total: len(ranks)}, job.UsableCores(), g)
+	if err != nil {
+		return nil, err
+	}
+	return b.lines(), nil
+}
+
+// bind chooses the cores that the ranks of this host are bound to, and reports them where the user wants it.
+func (sp *spawner) bind() error {
+	r := &sp.host.job.Cores
+	b, err := newBinding(r, sp.ranks, sp.share, sp.host.cfg.Cores, sp.gpus)
+	if err != nil {
+		return err
+	}
+	if b.unknown != nil {
+		sp.host.cfg.Trace("ranks are bound to no cores: %v", b.unknown)
+	}
+	sp.cores = b.places
 	if len(sp.cores) > 0 && sp.cores[0].Cores != nil {
-		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
+		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(b.allowed), "[]"), " ", ",")
 		sp.file.Settings[CPUsSetting] = list
-		if r.Bind == cores.Auto && !r.Explicit() && sp.share.Total > len(all) && share.NUMANodes < 2 && sp.gpus.GPUs == nil {
+		if r.Bind == cores.Auto && !r.Explicit() && sp.share.Total > len(b.allowed) && b.share.NUMANodes < 2 &&
+			sp.gpus.GPUs == nil {
 			sp.file.Settings[SharedCPUsSetting] = list
 		}
 	}
-	unbound := "any of cores " + cores.List(all)
-	for i, rank := range sp.ranks {
-		where := unbound
-		if sp.cores[i].Cores != nil {
-			where = sp.cores[i].String()
-		}
-		if sp.gpus.GPUs != nil {
-			where = fmt.Sprintf("%s, %s", &sp.gpus.GPUs[i], where)
-		}
-		if text := fmt.Sprintf("rank %d: %s", rank, where); sp.host.job.ReportBindings {
+	for _, text := range b.lines() {
+		if sp.host.job.ReportBindings {
 			sp.host.cfg.Report(&wire.Note{Text: text})
 		} else {
 			sp.host.cfg.Trace("%s", text)
