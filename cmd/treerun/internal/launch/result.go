@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
@@ -54,7 +56,7 @@ type resultRank struct {
 
 // states are the words for how a job has ended.
 var states = map[causeKind]string{noCause: "succeeded", byFailure: "failed", bySignal: "stopped",
-	byTimeout: "timed out", byOutput: "output failed", byError: "not started"}
+	byTimeout: "timed out", byOutput: "output failed", byError: "not started"} // "failed" where ranks had been started
 
 // ResultOf writes the file of --result of a job that has failed with an error of treerun, unless Run has written it.
 func (j *Job) ResultOf(err error) {
@@ -93,6 +95,9 @@ func (s *supervisor) writeResult() {
 	if s.cause.kind != noCause {
 		r.Cause = s.resultCause()
 	}
+	if s.cause.kind == byError && slices.ContainsFunc(s.ranks, func(r *rankState) bool { return r.PID != 0 }) {
+		r.State = states[byFailure]
+	}
 	for _, k := range s.ranks {
 		r.Ranks = append(r.Ranks, k.result())
 	}
@@ -110,9 +115,10 @@ func (s *supervisor) resultCause() *resultCause {
 	case s.cause.kind != byFailure || !failed:
 		return &resultCause{Text: s.cause.err.Error()}
 	case first.Lost:
-		return &resultCause{Host: first.Host, Text: first.Why}
+		return &resultCause{Host: first.Host, Text: fmt.Sprintf("host %s was lost: %s", first.Host, first.Why)}
 	}
-	return &resultCause{Rank: &first.Rank, Host: first.Host, Text: first.outcome()}
+	text := fmt.Sprintf("rank %d %s", first.Rank, strings.TrimSuffix(first.outcome(), ","))
+	return &resultCause{Rank: &first.Rank, Host: first.Host, Text: text}
 }
 
 func (r *rankState) result() resultRank {
