@@ -231,6 +231,18 @@ func describeParts(parts []part) string {
 		}
 		fmt.Fprintf(&b, "program      %s of %s %s: %s\n", path, numbers.Plural(p.Ranks, "rank"), topo.RankList(ranks),
 			strings.Join(command, " "))
+		var names []string
+		for _, e := range p.Env {
+			if name, _, _ := strings.Cut(e, "="); name != "PWD" || p.Dir == "" {
+				names = append(names, name)
+			}
+		}
+		if p.Dir != "" {
+			fmt.Fprintf(&b, "             in %s\n", p.Dir)
+		}
+		if len(names) > 0 {
+			fmt.Fprintf(&b, "             with its own %s\n", strings.Join(names, " "))
+		}
 		first += p.Ranks
 	}
 	return b.String()
