@@ -195,7 +195,7 @@ func (t *Tx) fill(h *call.Header, length uint32) []byte {
 	line := t.line(t.pos)
 	putHeader(line, length, h)
 	t.sent++
-	if !inLine(t.n) {
+	if length > transport.MaxInline { // in a slot or, by the flag, elsewhere: the receiver does not hold it
 		t.used[t.pos&(t.slots-1)] = t.sent
 	}
 	t.pos++

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -52,18 +53,19 @@ func TestAgainstQueue(t *testing.T) {
 		if rapid.Bool().Draw(t, "wraps") {
 			jump(&tx, &rx, 0-uint32(Lines(slots)*rapid.IntRange(1, 3).Draw(t, "laps")))
 		}
-		var queue []chunk
+		var held, queue []chunk // that the receiver has read, and not given back; and not read
 		t.Repeat(map[string]func(*rapid.T){
 			"send": func(t *rapid.T) {
 				body := rapid.SliceOfN(rapid.Byte(), 0, slotBytes).Draw(t, "body")
 				w, ok, err := tx.TryReserve(len(body))
-				room := len(queue) < Lines(slots)
-				for i, c := range queue { // a payload that is not small needs its slot
-					small := func(n int) bool { return n > 0 && n <= transport.MaxInline }
-					room = room && (small(len(body)) || small(len(c.body)) || (len(queue)-i)%slots != 0)
+				taken := slices.Concat(held, queue)
+				room := len(taken) < Lines(slots)
+				for i, c := range taken { // a payload that is not small needs its slot; so may one of 0 bytes, if it is lent
+					small := len(body) > 0 && len(body) <= transport.MaxInline || len(c.body) <= transport.MaxInline
+					room = room && (small || (len(taken)-i)%slots != 0)
 				}
 				if err != nil || ok != room {
-					t.Fatalf("TryReserve of %d bytes with %d slots taken: %v, %v", len(body), len(queue), ok, err)
+					t.Fatalf("TryReserve of %d bytes with %d slots taken: %v, %v", len(body), len(taken), ok, err)
 				}
 				if !ok {
 					return
@@ -86,8 +88,12 @@ func TestAgainstQueue(t *testing.T) {
 				if got := (chunk{h, string(w)}); got != queue[0] {
 					t.Fatalf("got %+v, want %+v", got, queue[0])
 				}
+				if held, queue = append(held, queue[0]), queue[1:]; rx.MayHold() && rapid.Bool().Draw(t, "holds") {
+					rx.Hold()
+					return
+				}
 				rx.Release()
-				queue = queue[1:]
+				held = nil
 			},
 			"": func(t *rapid.T) {
 				if !intact() {
@@ -96,6 +102,29 @@ func TestAgainstQueue(t *testing.T) {
 			},
 		})
 	})
+}
+
+// A sender has all slots for payloads that need one, whatever the receiver holds: ranks that send each other as many
+// before they receive wait for each other otherwise.
+func TestHeldChunksTakeNoSlot(t *testing.T) {
+	const slots = manySlots
+	for n := range transport.MaxInline + 1 {
+		tx, rx, _, _ := newPair(slots, 64)
+		send := func(n int) {
+			if _, ok, err := tx.TryReserve(n); err != nil || !ok {
+				t.Fatalf("%d bytes, behind a held payload: %v, %v", n, ok, err)
+			}
+			tx.Commit(new(call.Header))
+		}
+		send(n)
+		if _, ok, err := rx.TryPeek(new(call.Header)); err != nil || !ok || !rx.MayHold() {
+			t.Fatalf("%d bytes: %v, %v; may be held: %v", n, ok, err, rx.MayHold())
+		}
+		rx.Hold()
+		for range slots {
+			send(64)
+		}
+	}
 }
 
 // jump puts both ends, and the memory, into the state after pos chunks, a
