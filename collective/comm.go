@@ -94,8 +94,14 @@ func (c *Comm) Explain() string { return c.inner().Plans.Explain() }
 // error names the sender, the length and the tag. Close does not wait for messages: it does not report one that arrives
 // later. Other ranks do not notice, and the communicator is closed as usual.
 //
-// Any goroutine may call Close; the second and later calls return nil once the first has returned.
-func (c *Comm) Close() error { return c.inner().Close() }
+// Any goroutine may call Close; the second and later calls return nil once the first has returned. As that of a World,
+// a Close that a panic runs, by defer, closes nothing and panics again.
+func (c *Comm) Close() error {
+	if p := recover(); p != nil {
+		panic(p)
+	}
+	return c.inner().Close()
+}
 
 // Split makes one new communicator for each color. Each has the ranks that passed this color, ordered by key and then
 // by their rank in c. All ranks of c call Split together, with the same options. A rank with a negative color gets nil.

@@ -182,7 +182,13 @@ func (w *World) Waits() *waits.Job { return w.queries.job }
 // Communicators that are still open are closed first, the latest first, and Close returns their errors, too. A failure
 // of a communicator that no call but a Close has returned is reported to treerun, also where the caller drops the
 // error: the job fails then. Without treerun the logger gets it. Apart from that Close does not wait for other ranks.
+//
+// A Close that a panic runs, by defer, closes nothing and panics again: the others then fail with the end of this
+// process, and treerun reports the panic.
 func (w *World) Close() error {
+	if p := recover(); p != nil {
+		panic(p)
+	}
 	w.closeOnce.Do(func() {
 		w.closed.Store(true)
 		w.closeErr = w.queries.job.CloseAll()

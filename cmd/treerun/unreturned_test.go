@@ -26,7 +26,7 @@ var droppedErrors = map[string]string{
 	"split":        "Broadcast #1 (1 int64, root 2)",
 	"leftover":     "has not received",
 	"leftoverdup":  "has not received",
-	"pending":      "Wait for all of them before Close",
+	"pending":      "under way; Wait for it before Close",
 	"aborted":      "rank 1 aborted the communicator: on purpose",
 }
 
@@ -44,6 +44,23 @@ func TestDroppedClose(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPanicWithDeferredClose: the rank that panics is the one that failed, although its deferred Close runs before its
+// process ends.
+func TestPanicWithDeferredClose(t *testing.T) {
+	program := buildDropper(t)
+	for _, which := range []string{"panic", "panicunclosed"} {
+		for range testutil.Count(2, 50) {
+			l := startTreerun(t, nil, "-np", "4", program, which)
+			l.checkEnd(2)
+			for _, want := range []string{"rank 1 failed first: it exited with code 2", "panic: on purpose", "main.main()"} {
+				if text := l.stderr.String(); !strings.Contains(text, want) {
+					t.Errorf("%s: %q is missing in\n%s", which, want, text)
+				}
+			}
+		}
 	}
 }
 
@@ -89,7 +106,7 @@ func TestDroppedCloseWithoutTreerun(t *testing.T) {
 	cmd := exec.Command(program, "pending")
 	cmd.Env = append(cmd.Environ(), "TREERUN_RANK=0", "TREERUN_SIZE=1")
 	text, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(text), "Wait for all of them before Close") {
+	if err != nil || !strings.Contains(string(text), "under way; Wait for it before Close") {
 		t.Errorf("%v: %s", err, text)
 	}
 }

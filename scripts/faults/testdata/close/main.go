@@ -28,7 +28,7 @@ func main() {
 	}
 	defer w.Close()
 	c := open(ctx, w)
-	if which != "unclosed" {
+	if which != "unclosed" && which != "panicunclosed" {
 		defer c.Close()
 	}
 	switch which {
@@ -80,6 +80,12 @@ func main() {
 		if !errors.Is(err, collective.ErrAborted) {
 			log.Fatalf("Barrier after an Abort: %v", err)
 		}
+	case "panic", "panicunclosed":
+		check(collective.Barrier(ctx, c))
+		if c.Rank() == 1 {
+			panic("on purpose")
+		}
+		check(collective.Barrier(ctx, c))
 	case "fine":
 		check(collective.Barrier(ctx, c))
 	default:
