@@ -11,6 +11,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
+	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -34,7 +35,8 @@ import (
 // floating-point numbers may differ between the first pass and later ones, and do not between ranks.
 //
 // Between the first Ready of a pass and its Wait, the program makes no other call on the communicator: buckets start at
-// other times on each rank. A program that needs such calls makes the Buckets on a communicator of its own, from Dup.
+// other times on each rank, and match no other call (ErrMismatch). A program that needs such calls makes the Buckets on
+// a communicator of its own, from Dup.
 //
 // Many goroutines may call Ready. Buckets hold no resources and need no Close.
 type Buckets[T Element] struct {
@@ -151,7 +153,7 @@ func (b *Buckets[T]) add(indices []int32) error {
 	} else {
 		allReducePieces(n.args, b.c, n.slices, n.slices, b.op)
 	}
-	n.args.Prepare(b.c.inner())
+	n.args.Prepare(b.c.inner(), calls.FirstOfBuckets)
 	b.buckets = append(b.buckets, n)
 	return n.args.Err
 }
@@ -184,7 +186,7 @@ func (b *Buckets[T]) Ready(i int) error {
 	case i < 0 || i >= len(b.of):
 		return b.c.inner().ArgumentError(name, "slice %d of %d", i, len(b.of))
 	case b.ready[i]:
-		return b.c.inner().ArgumentError(name, "slice %d is ready already in this pass (hint: Wait ends a pass)", i)
+		return b.refused(name, "slice %d is ready already in this pass (hint: Wait ends a pass)", i)
 	}
 	b.ready[i], b.order = true, append(b.order, int32(i))
 	b.buckets[b.at[i]].left--
@@ -196,6 +198,19 @@ func (b *Buckets[T]) Ready(i int) error {
 		return err
 	}
 	return nil
+}
+
+// refused returns the error of a call that the pass does not allow: where the communicator has failed or is closed,
+// that is the cause.
+func (b *Buckets[T]) refused(name, format string, v ...any) error {
+	err := b.c.inner().Claim(name)
+	switch {
+	case err == nil:
+		b.c.inner().End()
+	case !errors.Is(err, ErrBusy):
+		return err
+	}
+	return b.c.inner().ArgumentError(name, format, v...)
 }
 
 // start starts the buckets that are ready.
@@ -229,7 +244,7 @@ func (b *Buckets[T]) Wait(ctx context.Context) error {
 				missing = append(missing, i)
 			}
 		}
-		return b.c.inner().ArgumentError("Buckets.Wait", "%d of %d slices are not ready: %v (hint: all become ready once in "+
+		return b.refused("Buckets.Wait", "%d of %d slices are not ready: %v (hint: all become ready once in "+
 			"each pass, also with zeros)", len(missing), len(b.of), missing[:min(len(missing), 20)])
 	}
 	if err := b.start(); err != nil {

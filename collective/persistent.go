@@ -25,7 +25,7 @@ func (p *Persistent) Run(ctx context.Context) error { return p.c.inner().Run(ctx
 func (p *Persistent) Start() (Request, error) { return p.c.begun(p.a) }
 
 func persistent(c *Comm, a *comm.Args) (*Persistent, error) {
-	if a.Prepare(c.inner()); a.Err != nil {
+	if a.Prepare(c.inner(), 0); a.Err != nil {
 		return nil, a.Err
 	}
 	return &Persistent{c: c, a: a}, nil

@@ -17,7 +17,7 @@ type ID struct {
 	Root   int32  // -1 where the collective has no root
 	Tag    int32  // of a message
 	Parts  uint32 // a digest of the lengths of all parts, where they differ and all ranks know them
-	Number uint16 // below Numbers: of a persistent call, among those that are equal otherwise; a plain call is 0
+	Number uint16 // below Numbers: see FirstOfBuckets
 	Kind   Kind
 	Op     kernel.Op // 0 where there is none
 	DType  kernel.DType
@@ -102,7 +102,10 @@ func (id ID) arguments() string {
 	if id.Root >= 0 {
 		fmt.Fprintf(&b, ", root %d", id.Root)
 	}
-	if id.Number > 0 {
+	switch {
+	case id.OfBuckets():
+		b.WriteString(", of Buckets")
+	case id.Number > 0:
 		fmt.Fprintf(&b, ", Init %d", id.Number+1)
 	}
 	return b.String()
@@ -121,6 +124,13 @@ const (
 
 // Numbers is the number of values of ID.Number.
 const Numbers = 1 << 15
+
+// FirstOfBuckets is the Number of the first of the buckets that are equal otherwise. Persistent calls that are equal
+// otherwise have the Numbers from 0 to that, and a plain call is 0.
+const FirstOfBuckets = Numbers / 2
+
+// OfBuckets reports whether id is the AllReduce of a bucket, which matches no call of another kind.
+func (id *ID) OfBuckets() bool { return id.Number >= FirstOfBuckets }
 
 // Header encodes id.
 func (id ID) Header() (h Header) {

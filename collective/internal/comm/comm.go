@@ -49,7 +49,7 @@ type Comm struct {
 	subs     map[string]int // calls of Sub, by the ranks
 
 	preparing sync.Mutex      // guards prepared
-	prepared  map[call.ID]int // the number of persistent calls, by their IDs without Number
+	prepared  map[call.ID]int // the number of prepared calls, by their IDs with the first Number
 
 	inside     *Inside // what Of returns, made at its first call
 	insideOnce sync.Once

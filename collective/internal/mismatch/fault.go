@@ -33,9 +33,7 @@ func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d elements in %v, the counts of rank "+
 			"%d have %d for it", r, has, mine, root, counted)
 	case theirs.Number != mine.Number && sameButChain(its, own):
-		text = fmt.Sprintf("rank %d called %v as Init %d of equal calls, while rank %d called Init %d (a plain call is as "+
-			"Init 1): ranks make and start equal persistent calls in the same order", peer, own,
-			theirs.Number+1, second, mine.Number+1)
+		text = inAnotherOrder(peer, second, theirs, mine)
 	case sameButChain(theirs, mine):
 		text = fmt.Sprintf("rank %d and rank %d run %v by different plans, or have made different calls before it", peer,
 			second, mine)
@@ -43,6 +41,23 @@ func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 		text = fmt.Sprintf("rank %d called %v with different counts than rank %d", peer, theirs, second)
 	}
 	return transport.Fault{Kind: transport.FaultMismatch, Rank: suspect, Text: text}
+}
+
+// inAnotherOrder is the text of two calls that differ in their Numbers only.
+func inAnotherOrder(peer, second int, theirs, mine call.ID) string {
+	number, other := theirs.Number+1, mine.Number+1
+	switch {
+	case theirs.OfBuckets() != mine.OfBuckets():
+		return fmt.Sprintf("rank %d called %v while rank %d called %v: from the first Ready of a pass of Buckets to its "+
+			"Wait, ranks make no other call on the communicator", peer, theirs, second, mine)
+	case mine.OfBuckets():
+		return fmt.Sprintf("rank %d called %v, as bucket %d of equal ones, while rank %d called bucket %d: ranks make "+
+			"several Buckets, and their passes, in the same order", peer, theirs, number-call.FirstOfBuckets, second,
+			other-call.FirstOfBuckets)
+	}
+	theirs.Number = 0
+	return fmt.Sprintf("rank %d called %v as Init %d of equal calls, while rank %d called Init %d (a plain call is as "+
+		"Init 1): ranks make and start equal persistent calls in the same order", peer, theirs, number, second, other)
 }
 
 // suspect returns the rank to blame for a mismatch between this rank and peer:

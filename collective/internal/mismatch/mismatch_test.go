@@ -215,6 +215,8 @@ func TestFaultTexts(t *testing.T) {
 	longer := gather
 	longer.Count = 5
 	second, varied, other := sum, sum, sum
+	bucket, next := sum, sum
+	bucket.Number, next.Number = call.FirstOfBuckets, call.FirstOfBuckets+1
 	second.Number, varied.Varied, other.Chain = 1, true, 9
 	otherParts, otherChain := varied, varied
 	otherParts.Parts, otherParts.Chain, otherChain.Chain = 7, 9, 9
@@ -225,6 +227,11 @@ func TestFaultTexts(t *testing.T) {
 		{longer, gather, "rank 1 has a part of 5 elements in GatherV #1 (int8, root 0), the counts of rank 0 have 4 for it"},
 		{second, sum, "rank 1 called AllReduce #0 (sum of 64 float32) as Init 2 of equal calls, while rank 0 called Init 1 " +
 			"(a plain call is as Init 1): ranks make and start equal persistent calls in the same order"},
+		{bucket, sum, "rank 1 called AllReduce #0 (sum of 64 float32, of Buckets) while rank 0 called AllReduce #0 (sum " +
+			"of 64 float32): from the first Ready of a pass of Buckets to its Wait, ranks make no other call on the " +
+			"communicator"},
+		{next, bucket, "rank 1 called AllReduce #0 (sum of 64 float32, of Buckets), as bucket 2 of equal ones, while " +
+			"rank 0 called bucket 1: ranks make several Buckets, and their passes, in the same order"},
 		{other, sum, "rank 1 and rank 0 run AllReduce #0 (sum of 64 float32) by different plans, or have made different " +
 			"calls before it"},
 		{otherChain, varied, "rank 1 and rank 0 run AllReduceV #0 (sum of 64 float32) by different plans, or have made " +

@@ -1,0 +1,73 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestBucketsMatchNoOtherCall: a call within a pass on one rank, which the other makes after it, is an ErrMismatch that
+// names Buckets, also where it is the AllReduce of a bucket in all but its form. Then Ready and Wait return this cause.
+func TestBucketsMatchNoOtherCall(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, c *Comm, x []float32) error{
+		"AllReduce": func(ctx context.Context, c *Comm, x []float32) error { return AllReduce(ctx, c, x, x, Sum) },
+		"Init": func(ctx context.Context, c *Comm, x []float32) error {
+			p, err := AllReduceInit(c, x, x, Sum)
+			if err != nil {
+				return err
+			}
+			return p.Run(ctx)
+		},
+	} {
+		for _, order := range [][]int{{1, 0}, {0, 1}} { // the bucket of slice 1 starts at once, or both do in the end
+			errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+				b, err := NewBuckets(t.Context(), c, [][]float32{make([]float32, 10), make([]float32, 10)}, Sum, 4)
+				if err != nil {
+					return err
+				}
+				plain := func() error { return call(t.Context(), c, make([]float32, 10)) }
+				pass := func() error { return errors.Join(b.Ready(order[0]), b.Ready(order[1])) }
+				if c.Rank() == 0 {
+					err = errors.Join(plain(), pass(), b.Wait(t.Context()))
+				} else {
+					err = errors.Join(pass(), plain(), b.Wait(t.Context()))
+				}
+				for _, again := range []error{b.Ready(0), b.Wait(t.Context())} {
+					if !errors.Is(again, ErrMismatch) || errors.Is(again, ErrArgument) {
+						t.Errorf("%s, rank %d, after the failure: %v, want ErrMismatch", name, c.Rank(), again)
+					}
+				}
+				return err
+			})
+			for r, err := range errs {
+				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "(sum of 10 float32, of Buckets)") ||
+					!strings.Contains(err.Error(), "from the first Ready of a pass of Buckets to its Wait") {
+					t.Errorf("%s in order %v: rank %d: %v, want ErrMismatch that names Buckets", name, order, r, err)
+				}
+			}
+		}
+	}
+}
+
+// TestBucketsInAnotherOrder: passes of two Buckets in another order on a rank are an ErrMismatch that names the order.
+func TestBucketsInAnotherOrder(t *testing.T) {
+	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		var both [2]*Buckets[int32]
+		for i := range both {
+			b, err := NewBuckets(t.Context(), c, [][]int32{{1}}, Sum, 0)
+			if err != nil {
+				return err
+			}
+			both[i] = b
+		}
+		first, second := both[c.Rank()], both[1-c.Rank()]
+		return errors.Join(first.Ready(0), first.Wait(t.Context()), second.Ready(0), second.Wait(t.Context()))
+	})
+	for r, err := range errs {
+		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "of Buckets), as bucket ") ||
+			!strings.Contains(err.Error(), "ranks make several Buckets, and their passes, in the same order") {
+			t.Errorf("rank %d: %v, want ErrMismatch of two Buckets", r, err)
+		}
+	}
+}
