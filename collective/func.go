@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"reflect"
 	"slices"
 	"sync"
@@ -156,11 +157,27 @@ func digestOf(t reflect.Type) kernel.DType {
 	var d kernel.DType
 	if t.Size() > 0 && plain(t) {
 		h := fnv.New32a()
-		fmt.Fprint(h, t, t.Size())
+		describe(h, t)
 		d = kernel.DType(1 + h.Sum32()%255)
 	}
 	digests.Store(t, d)
 	return d
+}
+
+// describe writes to h what distinguishes t from other types: also the fields of a struct, whose name may be that of
+// another one, in a program of another version.
+func describe(h io.Writer, t reflect.Type) {
+	fmt.Fprintf(h, "%v %d;", t, t.Size())
+	switch t.Kind() {
+	case reflect.Array:
+		describe(h, t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			fmt.Fprintf(h, "%s %d ", f.Name, f.Offset)
+			describe(h, f.Type)
+		}
+	}
 }
 
 // plain reports whether a value of t has the same meaning in another process.
