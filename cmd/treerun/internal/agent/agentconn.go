@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -97,6 +99,9 @@ func (c *agentConn) start() (io.ReadWriteCloser, error) {
 	// A session of its own: it gets no signals of our terminal. The Reaper waits for it.
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+	if filepath.Base(args[0]) == "srun" {
+		cmd.Env = withoutSrunOptions(os.Environ())
+	}
 	out, outErr := cmd.StdinPipe()
 	in, inErr := cmd.StdoutPipe()
 	stderr, err := cmd.StderrPipe()
