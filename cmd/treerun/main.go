@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -76,7 +77,7 @@ func runJob(args []string) (code int, err error) {
 	o, err := parse(args)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, errors.Join(err, o.ownResult()) // no flag after the first error counts
 	case o.help:
 		return 0, printHelp()
 	case o.version:
@@ -94,11 +95,17 @@ func (o *options) run(begin time.Time) (int, error) {
 		return 0, err
 	}
 	if len(o.parts) > 0 {
+		if err := o.ownResult(); err != nil {
+			return 0, err
+		}
 		return o.runParts(begin)
 	}
 	prog, err := findProgram(o.job.Program)
 	if code, done, err := runNodes(o, prog, err, begin); done {
 		return code, err
+	}
+	if resultErr := o.ownResult(); resultErr != nil {
+		return 0, resultErr
 	}
 	if err != nil {
 		return 0, err
@@ -118,6 +125,24 @@ func (o *options) run(begin time.Time) (int, error) {
 		err = removeErr
 	}
 	return code, err
+}
+
+// ownResult removes the file of --result that an earlier job has left, and reports an error where none can be written.
+func (o *options) ownResult() (err error) {
+	file := o.job.Result
+	if file == "" {
+		return nil
+	}
+	if err = safefile.CanSave(file); err == nil && !o.dryRun {
+		err = safefile.Remove(file)
+	}
+	if err != nil || o.dryRun {
+		o.job.Result = ""
+	}
+	if err != nil {
+		return fmt.Errorf("--result: %w", err)
+	}
+	return nil
 }
 
 // buildAndRun builds the program, if it is source, and runs the job. It keeps its operating system
@@ -172,9 +197,6 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 		err = o.planning.Settings(j.Settings, j.Size)
 	}
 	if err == nil && o.flags.Changed("pprof") {
-		if o.pprofDir == "" {
-			return nil, cmdline.Usagef("--pprof: the name of a folder is empty")
-		}
 		j.Settings["pprof"], err = filepath.Abs(o.pprofDir)
 	}
 	if err == nil {
@@ -189,12 +211,6 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 	}
 	if dir != "" {
 		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
-	}
-	if j.Result != "" {
-		if err := safefile.CanSave(j.Result); err != nil {
-			j.Result = ""
-			return nil, fmt.Errorf("--result: %w", err)
-		}
 	}
 	if o.colon != "" {
 		screen.Err.Printf("treerun: the colon is an argument of %s (hint: \": -np N PROGRAM\" begins another program; -- "+

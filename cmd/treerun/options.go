@@ -142,32 +142,45 @@ func (o *options) setStdin(text string) (err error) {
 	return nil
 }
 
-// parse parses a command line without the program's name. An error is one of
-// usage, and carries its exit code.
+// parse parses a command line without the program's name. An error is one of usage, and carries its exit code; the
+// options before it are set.
 func parse(args []string) (*options, error) {
 	o := newOptions()
 	variableErr := o.parseVariable()
 	if err := cmdline.Parse(o.flags, args, othersFlags); err != nil {
-		return nil, cmdline.Usagef("%w", err)
+		return o, cmdline.Usagef("%w", err)
 	}
 	if o.help || o.version {
 		return o, nil
 	}
 	if variableErr != nil {
-		return nil, variableErr
+		return o, variableErr
 	}
 	if o.flags.NArg() == 0 {
-		return nil, cmdline.Usagef("no PROGRAM given")
+		return o, cmdline.Usagef("no PROGRAM given")
 	}
 	if o.flags.Arg(0) == "" {
-		return nil, cmdline.Usagef("PROGRAM is empty")
+		return o, cmdline.Usagef("PROGRAM is empty")
 	}
-	if err := o.checkPolicy(); err != nil {
-		return nil, err
+	if err := errors.Join(o.checkPolicy(), checkNames(o.flags)); err != nil {
+		return o, err
 	}
 	args = o.flags.Args()
 	o.job.Program, o.job.Args = args[0], args
 	return o, o.splitParts(args)
+}
+
+// checkNames returns an error for an empty name of a file or a folder, as that of a variable that is not set.
+func checkNames(f *pflag.FlagSet) (err error) {
+	f.Visit(func(f *pflag.Flag) {
+		kind, _ := pflag.UnquoteUsage(f)
+		list, ok := f.Value.(pflag.SliceValue)
+		empty := f.Value.String() == "" || ok && slices.Contains(list.GetSlice(), "")
+		if empty && (kind == "FILE" || kind == "FOLDER") {
+			err = cmdline.Usagef("--%s names no %s: is a variable in it not set?", f.Name, strings.ToLower(kind))
+		}
+	})
+	return err
 }
 
 // flagsVariable is the variable with flags of a job, before those of the command line.

@@ -24,9 +24,6 @@ const minEvents = 1
 func (o *options) record(j *launch.Job) error {
 	var outputs []func(*recording.Job) error
 	if o.flags.Changed("trace") {
-		if o.traceFile == "" {
-			return cmdline.Usagef("--trace: the name of the file is empty")
-		}
 		if err := trace.Check(o.traceFile); err != nil {
 			return fmt.Errorf("--trace: %w", err)
 		}
@@ -67,9 +64,6 @@ func (o *options) record(j *launch.Job) error {
 
 // report returns the function that writes the page of --report.
 func (o *options) report(j *launch.Job) (func(*recording.Job) error, error) {
-	if o.reportFile == "" {
-		return nil, cmdline.Usagef("--report: the name of the file is empty")
-	}
 	file, err := filepath.Abs(o.reportFile)
 	if err == nil {
 		err = safefile.CanSave(file)

@@ -236,6 +236,9 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 // others get it, and do not wait.
 func runNodes(o *options, prog *program, broken error, begin time.Time) (code int, done bool, err error) {
 	c, idle, err := o.nodes(os.Getenv)
+	if c != nil && (idle || c.Node != 0) {
+		o.job.Result = "" // node 0 writes the file
+	}
 	switch {
 	case err != nil || idle || c == nil:
 		return 0, err != nil || idle, err

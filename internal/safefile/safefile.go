@@ -133,29 +133,75 @@ func Store(name string, data []byte) error { return write(name, data, os.Rename)
 // Create is like Store, but leaves an existing file alone: errors.Is finds fs.ErrExist.
 func Create(name string, data []byte) error { return write(name, data, os.Link) }
 
-// CanSave reports an error where Save cannot write a file of that name: the folder above is missing, or it is one.
+// CanSave reports an error where Save cannot write a file of that name, as without the right to make a file in the
+// folder above. It changes nothing.
 func CanSave(name string) error {
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
+	name, info, err := target(name)
+	switch {
+	case err == nil && info.IsDir():
 		return fmt.Errorf("%s is a folder", name)
+	case err == nil && !info.Mode().IsRegular():
+		return nil
 	}
-	info, err := os.Stat(filepath.Dir(name))
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", filepath.Dir(name))
+	dir := filepath.Dir(name)
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", dir)
 	}
-	return err
+	f, err := makeTemporary(name, 0o666)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// Remove removes the file that Save would replace, if there is one: no device, pipe or link.
+func Remove(name string) error {
+	name, info, err := target(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return os.Remove(name)
+}
+
+// target returns the file behind a link, also where there is none yet, and facts about it. Its error is that of
+// os.Lstat. Links of the kernel stay what they are: /dev/stdout may be a file that others write to.
+func target(name string) (string, fs.FileInfo, error) {
+	if abs, err := filepath.Abs(name); err == nil && !strings.HasPrefix(abs, "/dev/") && !strings.HasPrefix(abs, "/proc/") {
+		if behind, err := filepath.EvalSymlinks(name); err == nil {
+			name = behind
+		} else if behind, err := os.Readlink(name); err == nil {
+			if !filepath.IsAbs(behind) {
+				behind = filepath.Join(filepath.Dir(name), behind)
+			}
+			name = behind
+		}
+	}
+	info, err := os.Lstat(name)
+	return name, info, err
+}
+
+// makeTemporary makes a temporary file in the folder of a file.
+func makeTemporary(name string, mode fs.FileMode) (*os.File, error) {
+	tmp := filepath.Join(filepath.Dir(name), fmt.Sprint(temporary, rand.Uint64()))
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("%s: no file can be made in its folder: %w", name, pathErr.Err)
+	}
+	return f, err
 }
 
 // Save writes a file that a user has named, whole or not at all, and replaces an existing one, or the one behind a
-// link. What is no regular file, such as a device or a pipe, gets the data. A new file has the usual rights.
+// link. What is no regular file, such as a device, a pipe or /dev/stdout, gets the data at its end. A new file has the
+// usual rights.
 func Save(name string, data []byte) error {
-	if behind, err := filepath.EvalSymlinks(name); err == nil {
-		name = behind
-	}
 	mode := fs.FileMode(0o666)
-	info, err := os.Lstat(name)
+	name, info, err := target(name)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, mode)
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, mode)
 		if err != nil {
 			return err
 		}
@@ -164,8 +210,7 @@ func Save(name string, data []byte) error {
 	case err == nil:
 		mode = info.Mode().Perm()
 	}
-	tmp := filepath.Join(filepath.Dir(name), fmt.Sprint(temporary, rand.Uint64()))
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := makeTemporary(name, mode)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -180,9 +182,33 @@ func TestSave(t *testing.T) {
 	if err != nil || len(entries) != 9 {
 		t.Errorf("%v, %v, want nine entries", entries, err)
 	}
-	for _, name := range []string{"dir", "none/file", "old/file"} {
-		if CanSave(in(name)) == nil || Save(in(name), nil) == nil {
+	for _, name := range []string{in("dir"), in("none/file"), in("old/file"), "/proc/file"} {
+		if CanSave(name) == nil || Save(name, nil) == nil {
 			t.Errorf("%s can be saved", name)
 		}
+	}
+	if err := CanSave("/proc/file"); !strings.HasPrefix(err.Error(), "/proc/file: no file can be made in its folder: ") {
+		t.Error(err) // root, too, has no right to
+	}
+}
+
+// Remove removes the regular file that Save would replace.
+func TestRemove(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{os.WriteFile(in("old"), nil, 0o600), os.WriteFile(in("target"), nil, 0o600),
+		os.Symlink("target", in("link")), syscall.Mkfifo(in("fifo"), 0o600), os.Mkdir(in("dir"), 0o700)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"old", "link", "fifo", "dir", "none"} {
+		if err := Remove(in(name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	left, err := filepath.Glob(in("*"))
+	if want := []string{in("dir"), in("fifo"), in("link")}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("%v are left, want %v", left, want)
 	}
 }
