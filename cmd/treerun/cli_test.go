@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.job.Size != 4 || !slices.Equal(o.exports, []string{"A=1", "B*,C"}) ||
+	if o.job.Size != 4 || !slices.Equal(o.exports.variables, []string{"A=1", "B*,C"}) ||
 		o.job.Timeout != 1500*time.Millisecond ||
 		o.job.ShutdownTimeout != 2*time.Minute || o.job.Dir != "d" || !o.verbose ||
 		o.job.Program != "prog" || !slices.Equal(o.job.Args, []string{"prog", "-v", "--timeout", "9"}) {
@@ -82,9 +82,16 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestEnvironment(t *testing.T) {
+	list := func(variables ...string) []export {
+		all, err := (&exports{variables: variables}).list()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
 	base := []string{"COLOR=red", "SHAPE=round", "NCCL_DEBUG=1"}
 	env, remote, warnings, err := environment(base,
-		[]string{"COLOR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOR=green"})
+		list("COLOR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOR=green"))
 	want := []string{"SHAPE=round", "NCCL_DEBUG=1", "SIZE=a=b", "EMPTY=", "COLOR=green"}
 	if err != nil || len(warnings) > 0 || !slices.Equal(env, want) {
 		t.Errorf("environment: %q, %q, %v; want %q", env, warnings, err, want)
@@ -95,12 +102,12 @@ func TestEnvironment(t *testing.T) {
 	if !slices.Equal(base, []string{"COLOR=red", "SHAPE=round", "NCCL_DEBUG=1"}) {
 		t.Errorf("the base was changed to %q", base)
 	}
-	_, _, warnings, err = environment(base, []string{"NOWHERE", "NO*", "COL*"})
+	_, _, warnings, err = environment(base, list("NOWHERE", "NO*", "COL*"))
 	if err != nil || len(warnings) != 2 {
 		t.Errorf("warnings: %q, %v", warnings, err)
 	}
 	for _, x := range []string{"", "=1", "A*=1", "MASTER_PORT=1", "A\x00=1", "["} {
-		if _, _, _, err := environment(base, []string{x}); cmdline.ExitCode(err) != cmdline.ExitUsage {
+		if _, _, _, err := environment(base, list(x)); cmdline.ExitCode(err) != cmdline.ExitUsage {
 			t.Errorf("-x %q: %v", x, err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
@@ -183,15 +182,10 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 	}
 	var warnings []string
 	if err == nil {
-		exports := o.exports
-		if o.envFile != "" {
-			var fromFile []string
-			if fromFile, err = readEnvFile(o.envFile); err != nil {
-				return nil, err
-			}
-			exports = slices.Concat(fromFile, exports)
+		var exports []export
+		if exports, err = o.exports.list(); err == nil {
+			j.Env, j.Exports, warnings, err = environment(os.Environ(), exports)
 		}
-		j.Env, j.Exports, warnings, err = environment(os.Environ(), exports)
 	}
 	if err == nil {
 		err = o.planning.Settings(j.Settings, j.Size)

@@ -34,8 +34,7 @@ type options struct {
 	place         place.Options
 	node          nodeOptions
 	planning      planner.JobFlags
-	exports       []string
-	envFile       string
+	exports       exports
 	parts         []part // where the job has several programs
 	colon         string // the program that has a colon as an argument, which may have been meant to begin another one
 	pprofDir      string
@@ -66,11 +65,7 @@ func newOptions() *options {
 	o.place.Define(f)
 	o.node.define(f)
 	o.planning.Define(f)
-	f.StringArrayVarP(&o.exports, "export", "x", nil,
-		"give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone and patterns like 'NCCL_*' give ranks on "+
-			"other hosts what treerun has (here, ranks have all of it; there, that host's own, and TREERUN_*)")
-	f.StringVar(&o.envFile, "env-file", "",
-		"take variables as for -x from the lines of this `FILE`; -x comes before it")
+	o.exports.define(f)
 	f.StringVar(&j.Dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is relative to the current one")
 	f.VarPF(cmdline.Setter("WHAT", func(text string) (err error) {
 		j.Tag, err = output.ParseTag(text)
@@ -233,24 +228,26 @@ func (o *options) tag(n int) output.Tag {
 	return output.Tag{Rank: n > 1}
 }
 
-// environment returns base with the variables that -x sets, the variables for other
-// hosts (with treerun's own), and warnings about names of -x that are not
-// set.
-func environment(base, exports []string) (env, remote, warnings []string, err error) {
+// environment returns base with the variables that -x and --env-file set, the variables for other hosts (with treerun's
+// own), and warnings about names that are not set.
+func environment(base []string, exports []export) (env, remote, warnings []string, err error) {
 	env = slices.Clone(base)
 	remote = matchingVariables(env, "TREERUN_*")
 	for _, x := range exports {
-		name, _, set := strings.Cut(x, "=")
+		name, _, set := strings.Cut(x.text, "=")
 		pattern := strings.ContainsAny(name, "*?[")
 		switch {
-		case name == "" || strings.Contains(x, "\x00"):
-			return nil, nil, nil, cmdline.Usagef("-x %q: want NAME or NAME=VALUE", x)
+		case name == "" || strings.Contains(x.text, "\x00"):
+			return nil, nil, nil, cmdline.Usagef("%s: want NAME or NAME=VALUE", x.where)
 		case set && pattern:
-			return nil, nil, nil, cmdline.Usagef("-x %s: a pattern has no value", x)
+			return nil, nil, nil, cmdline.Usagef("%s: a pattern has no value", x.where)
 		case set && slices.Contains(host.RankVariables(), name):
-			return nil, nil, nil, cmdline.Usagef("-x %s: treerun sets %s itself", x, name)
+			return nil, nil, nil, cmdline.Usagef("%s: treerun sets %s itself", x.where, name)
 		case set:
-			env, remote = host.Setenv(env, x), host.Setenv(remote, x)
+			env, remote = host.Setenv(env, x.text), host.Setenv(remote, x.text)
+			if x.inQuotes() {
+				warnings = append(warnings, fmt.Sprintf("%s: the quotes are a part of the value of %s", x.where, name))
+			}
 			continue
 		}
 		found := matchingVariables(env, name)
@@ -258,13 +255,13 @@ func environment(base, exports []string) (env, remote, warnings []string, err er
 			remote = host.Setenv(remote, e)
 		}
 		if _, err := path.Match(name, ""); err != nil {
-			return nil, nil, nil, cmdline.Usagef("-x %s: %w", x, err)
+			return nil, nil, nil, cmdline.Usagef("%s: %w", x.where, err)
 		}
 		switch {
 		case len(found) == 0 && pattern:
-			warnings = append(warnings, fmt.Sprintf("-x %s: no variable of the environment matches", name))
+			warnings = append(warnings, x.where+": no variable of the environment matches")
 		case len(found) == 0:
-			warnings = append(warnings, fmt.Sprintf("-x %s: %s is not set in the environment", name, name))
+			warnings = append(warnings, fmt.Sprintf("%s: %s is not set in the environment", x.where, name))
 		}
 	}
 	return env, remote, warnings, nil

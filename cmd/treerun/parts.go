@@ -24,8 +24,7 @@ import (
 // before.
 type part struct {
 	wire.Part
-	envFile  string
-	exports  []string
+	exports  exports
 	prog     *program
 	warnings []string
 }
@@ -113,10 +112,13 @@ func parsePart(args []string) (p part, err error) {
 	f := cmdline.NewFlags("treerun", &help)
 	f.SetInterspersed(false)
 	f.VarP(cmdline.Ranks(&p.Ranks), "np", "n", "number of ranks")
-	f.StringArrayVarP(&p.exports, "export", "x", nil, "environment")
-	f.StringVar(&p.envFile, "env-file", "", "file of environment variables")
-	f.StringVar(&p.Dir, "wdir", "", "working folder")
-	switch err := cmdline.Parse(f, args, ""); {
+	p.exports.define(f)
+	f.StringVar(&p.Dir, "wdir", "", "working `FOLDER`")
+	err = cmdline.Parse(f, args, "")
+	if err == nil {
+		err = checkNames(f)
+	}
+	switch {
 	case err != nil:
 		return p, cmdline.Usagef("after a colon: %w (hint: flags of a part are -np, -x, --env-file and --wdir; others are "+
 			"before the first program, and -- before that makes the colon an argument)", err)
@@ -137,20 +139,16 @@ func (p *part) complete() (err error) {
 			return err
 		}
 	}
-	exports := p.exports
-	if p.envFile != "" {
-		fromFile, err := readEnvFile(p.envFile)
-		if err != nil {
-			return err
-		}
-		exports = slices.Concat(fromFile, exports)
+	exports, err := p.exports.list()
+	if err != nil {
+		return err
 	}
 	if _, p.Env, _, err = environment(nil, exports); err != nil {
 		return err
 	}
 	for _, x := range exports {
-		if !strings.Contains(x, "=") {
-			p.Env = append(p.Env, matchingVariables(os.Environ(), x)...)
+		if !strings.Contains(x.text, "=") {
+			p.Env = append(p.Env, matchingVariables(os.Environ(), x.text)...)
 		}
 	}
 	_, _, p.warnings, err = environment(os.Environ(), exports)
