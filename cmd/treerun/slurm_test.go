@@ -206,7 +206,8 @@ func TestSlurmAgents(t *testing.T) {
 	}
 	// Options of the user's own steps do not reach those of the agents.
 	text, _ := batch("export SLURM_LABELIO=1 SLURM_DEBUG=1 SLURM_STDOUTMODE=file SLURM_EXCLUSIVE=1 SLURM_EPILOG=/bin/id " +
-		"SLURM_EXPORT_ENV=NONE SLURM_GPUS_PER_TASK=1\nseq 100000 > in; treerun --report-bindings sh -c 'hello; cat | tail -n 1' < in; echo code $?\n")
+		"SLURM_EXPORT_ENV=NONE SLURM_GPUS_PER_TASK=1\n" +
+		"seq 100000 > in; treerun --report-bindings sh -c 'hello; cat | tail -n 1' < in; echo code $?\n")
 	for _, want := range []string{"[3] hello from rank 3 of 4, local rank 1 of 2 on h1,", "[0] 100000\n", "code 0\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

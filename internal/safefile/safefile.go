@@ -169,7 +169,8 @@ func Remove(name string) error {
 // target returns the file behind a link, also where there is none yet, and facts about it. Its error is that of
 // os.Lstat. Links of the kernel stay what they are: /dev/stdout may be a file that others write to.
 func target(name string) (string, fs.FileInfo, error) {
-	if abs, err := filepath.Abs(name); err == nil && !strings.HasPrefix(abs, "/dev/") && !strings.HasPrefix(abs, "/proc/") {
+	abs, err := filepath.Abs(name)
+	if err == nil && !strings.HasPrefix(abs, "/dev/") && !strings.HasPrefix(abs, "/proc/") {
 		if behind, err := filepath.EvalSymlinks(name); err == nil {
 			name = behind
 		} else if behind, err := os.Readlink(name); err == nil {
