@@ -50,7 +50,8 @@ const maxEnvFile = 4 << 20
 
 // appendEnvFile appends the lines of a file of environment variables. The format is that of docker's --env-file:
 // NAME=VALUE, or a NAME alone, here also a pattern; the value is the rest of the line as it is, and # begins a line
-// that does not count. A mark of UTF-8 at the beginning of the file, as some editors for Windows write it, does not count.
+// that does not count. A mark of UTF-8 at the beginning of the file, as some editors for Windows write it, does not
+// count.
 func appendEnvFile(all []export, file string) ([]export, error) {
 	text, err := safefile.Read(file, maxEnvFile)
 	if err != nil {
