@@ -159,3 +159,55 @@ func TestWaitFails(t *testing.T) {
 		}
 	}
 }
+
+// WaitAll of two communicators returns once one of them has failed, and what waits on the other stays usable.
+func TestWaitAllReturnsAtOnce(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		d, err := c.Dup(t.Context())
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		if c.Rank() == 0 {
+			if err := received(t.Context(), c, []int{0}, 1, 1); err != nil {
+				return err
+			}
+			d.Abort(errors.New("enough"))
+			return errors.Join(received(t.Context(), c, []int{0}, 1, 2), Send(t.Context(), c, []int{5}, 1, 9))
+		}
+		first, err := StartRecv(c, []int{0}, 0, 9)
+		second, err2 := StartRecv(d, []int{0}, 0, 9)
+		if err := errors.Join(err, err2, Send(t.Context(), c, []int{1}, 0, 1)); err != nil {
+			return err
+		}
+		for range 2 { // the second time it has failed before
+			err = WaitAll(t.Context(), first, second)
+			if !errors.Is(err, ErrAborted) || !strings.Contains(err.Error(), "WaitAll, request 1 of 0..1") {
+				return fmt.Errorf("WaitAll: %w", err)
+			}
+		}
+		if done, err := first.Test(); done || err != nil {
+			return fmt.Errorf("the other communicator: %v, %w", done, err)
+		}
+		return errors.Join(Send(t.Context(), c, []int{1}, 0, 2), first.Wait(t.Context()))
+	})
+}
+
+// An ErrBusy is none of the requests.
+func TestWaitAnyWhileBusy(t *testing.T) {
+	mustRun(t, 1, func(_ *fakeWorld, c *Comm) error {
+		m, err := StartRecv(c, []int{0}, 0, 1)
+		if err != nil {
+			return err
+		}
+		if err := c.in.Claim("another call"); err != nil {
+			return err
+		}
+		i, err := WaitAny(t.Context(), m)
+		c.in.End()
+		if i != -1 || !errors.Is(err, ErrBusy) || strings.Contains(err.Error(), "request") {
+			return fmt.Errorf("index %d: %w", i, err)
+		}
+		return errors.Join(Send(t.Context(), c, []int{0}, 0, 1), m.Wait(t.Context()))
+	})
+}

@@ -10,6 +10,8 @@ import (
 
 // Any is a wait for the first of several calls and messages that is done.
 type Any struct {
+	Call     string         // the function that waits, for texts
+	All      bool           // whether they are one that a wait for all of them waits for
 	Reached  func() bool    // whether one of them is done
 	Messages []*p2p.Message // those that are not
 	Calls    bool           // whether calls are among them
@@ -46,7 +48,7 @@ func (a *Any) blockers(e *Engine) (list []waits.Blocker) {
 		list = append(list, callBlockers(e)...)
 	}
 	for i := range list {
-		list[i].Any = true
+		list[i].Any = !a.All
 	}
 	return list
 }

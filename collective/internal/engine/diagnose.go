@@ -9,7 +9,7 @@ import (
 func (e *Engine) doing() string {
 	switch q := e.Messages; {
 	case q.Waited != nil && e.any != nil:
-		return "WaitAny of " + q.Describe(q.Waited)
+		return e.any.Call + " of " + q.Describe(q.Waited)
 	case q.Waited != nil:
 		return q.Describe(q.Waited)
 	case q.WaitedBackground != nil:
