@@ -2,9 +2,10 @@ package collective
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/treerun/treerun/collective/internal/p2p"
 )
 
 // Grid numbers the ranks of a communicator as the points of a grid, the last dimension fastest, as MPI's Cartesian
@@ -121,39 +122,30 @@ func (g *Grid) Shift(dim, by int) (lower, higher int) {
 
 // Exchange exchanges messages with both neighbors in every dimension, all at once: send[2*d] goes to the lower neighbor
 // in dimension d and recv[2*d] comes from it, send[2*d+1] and recv[2*d+1] are those of the higher one. Slices without a
-// neighbor are left as they are. Both ends of a pair give slices of the same length. No other messages with this tag
-// are under way between neighbors. After an error the contents of recv are undefined.
+// neighbor are left as they are. Both ends of a pair give slices of the same length and type: a difference is an
+// ErrMismatch on all ranks. No other messages with this tag are under way between neighbors. After an error the contents
+// of recv are undefined.
 func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) error {
-	n := 2 * len(g.dims)
-	if len(send) != n || len(recv) != n {
-		return g.c.inner().ArgumentError("Exchange", "%d and %d slices, want %d", len(send), len(recv), n)
+	const name = "Exchange"
+	if g == nil {
+		return (*Comm)(nil).inner().ArgumentError(name, "")
 	}
-	begun, peers, err := make([]Message, 2*n), make([]int, n), error(nil)
+	in, n := g.c.inner(), 2*len(g.dims)
+	switch {
+	case len(send) != n || len(recv) != n:
+		return in.ArgumentError(name, "send has %d slices and recv %d, want %d: two for each dimension", len(send), len(recv),
+			n)
+	case dtypeOf[T]() == 0:
+		return in.ArgumentError(name, "%s", unmovable[T]())
+	}
+	receives, sends := make([]p2p.Message, n), make([]p2p.Message, n)
 	for d := range g.dims {
-		peers[2*d], peers[2*d+1] = g.Shift(d, 1)
-	}
-	for i := range n { // two messages between the same ranks come in the order in which they are sent
-		if begun[i^1], err = StartRecv(g.c, recv[i^1], peers[i^1], tag); err != nil {
-			return err
+		lower, higher := g.Shift(d, 1)
+		for i, peer := range []int{lower, higher} {
+			messageOf(&sends[2*d+i], send[2*d+i], peer, tag).Call = name
+			// two messages between the same ranks come in the order in which they are sent
+			messageOf(&receives[2*d+1-i], recv[2*d+i], peer, tag).Call = name
 		}
 	}
-	for i, to := range peers {
-		if begun[n+i], err = StartSend(g.c, send[i], to, tag); err != nil {
-			return err
-		}
-	}
-	var errs []error
-	for i, m := range begun {
-		if err := m.Wait(ctx); err != nil {
-			return err
-		}
-		if st := m.Status(); i < n && st.Source != NoRank && st.Count != len(recv[i])*perElement[T]() {
-			errs = append(errs, fmt.Errorf("slice %d has %d elements, and rank %d has sent %d", i, len(recv[i]), st.Source,
-				st.Count/perElement[T]()))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return g.c.inner().ArgumentError("Exchange", "%w", err)
-	}
-	return nil
+	return in.Messages.Exchange(ctx, name, receives, sends, tag)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -103,11 +104,37 @@ func TestGridArguments(t *testing.T) {
 		if err := Exchange(ctx, g, [][]int{{1}}, [][]int{{1}, {1}}, 0); !errors.Is(err, ErrArgument) {
 			return fmt.Errorf("too few slices: %w", err)
 		}
-		n := 1 + c.Rank() // the ends do not agree
-		err = Exchange(ctx, g, [][]int{make([]int, n), make([]int, n)}, [][]int{make([]int, 2), make([]int, 2)}, 0)
-		if want := c.Rank() == 1; errors.Is(err, ErrArgument) != want {
-			return fmt.Errorf("rank %d: fewer elements: %w", c.Rank(), err)
+		x := [][]int{{1}, {1}}
+		for _, tag := range []int{AnyTag, -1} {
+			err := Exchange(ctx, g, x, x, tag)
+			if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "Exchange on") {
+				return fmt.Errorf("tag %d: %w", tag, err)
+			}
 		}
-		return nil
+		if err := Exchange(ctx, nil, x, x, 0); !errors.Is(err, ErrArgument) {
+			return fmt.Errorf("no grid: %w", err)
+		}
+		return Exchange(ctx, g, x, [][]int{{0}, {0}}, 5) // nothing has begun before
 	})
+}
+
+// Ends that give slices of different lengths get the same error, whichever message is too long.
+func TestGridExchangeOfOtherLengths(t *testing.T) {
+	for _, lengths := range [][2]int{{1, 2}, {2, 1}} {
+		for r, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+			g, err := NewGrid(c, []int{2}, nil)
+			if err != nil {
+				return err
+			}
+			n := lengths[c.Rank()]
+			slices := func() [][]int { return [][]int{make([]int, n), make([]int, n)} }
+			return errors.Join(Exchange(t.Context(), g, slices(), slices(), 0), Barrier(t.Context(), c))
+		}) {
+			if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "Exchange") {
+				t.Errorf("lengths %v, rank %d: %v", lengths, r, err)
+			} else {
+				t.Log(err)
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/internal/status"
@@ -76,8 +77,10 @@ func (m *Messages) Check(call string, peer, tag int, anyOf bool) error {
 		source, tags = " or AnySource", " or AnyTag"
 	}
 	switch {
-	case !anyOf && (peer == p2p.AnySource || tag == p2p.AnyTag):
-		return m.c.ArgumentError(call, "AnySource and AnyTag are for Recv, StartRecv and the Probes")
+	case !anyOf && peer == p2p.AnySource:
+		return m.c.ArgumentError(call, "AnySource is for receives and probes: want one rank")
+	case !anyOf && tag == p2p.AnyTag:
+		return m.c.ArgumentError(call, "AnyTag is for calls that only receive or probe: want a tag of 0..%d", math.MaxInt32)
 	case peer < 0 && !(anyOf && peer == p2p.AnySource):
 		return m.c.ArgumentError(call, "rank %d of %d, want 0..%d%s (hint: in Go the rank before this one is "+
 			"(rank-1+size) %% size)", peer, m.c.Size, m.c.Size-1, source)
@@ -149,6 +152,46 @@ func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int
 	}
 	defer m.c.End()
 	return m.run(ctx, call, p, send)
+}
+
+// Exchange begins the receives in and the sends out, messages of one tag, and waits for them, without letting another
+// call in between. Those of no rank are left out.
+func (m *Messages) Exchange(ctx context.Context, call string, in, out []p2p.Message, tag int) error {
+	for _, p := range slices.Concat(in, out) {
+		if p.Peer == p2p.NoRank {
+			continue
+		}
+		if err := m.Check(call, p.Peer, tag, false); err != nil {
+			return err
+		}
+	}
+	if err := m.c.Claim(call); err != nil {
+		return err
+	}
+	defer m.c.End()
+	type begun struct {
+		ref p2p.Ref
+		n   int
+	}
+	all := make([]begun, 0, len(in)+len(out))
+	for k, list := range [][]p2p.Message{in, out} {
+		for i := range list {
+			if list[i].Peer == p2p.NoRank {
+				continue
+			}
+			ref, n, err := m.enter(ctx, call, &list[i], k == 1, 1)
+			if err != nil {
+				return err
+			}
+			all = append(all, begun{ref, n})
+		}
+	}
+	for _, b := range all {
+		if _, err := m.finish(ctx, b.ref, b.n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SendSync sends p, and waits until its receiver has received it.
@@ -285,7 +328,7 @@ func (m *Messages) fail(f transport.Fault, during *p2p.Message) error {
 func undefinedOf(p *p2p.Message) string {
 	switch {
 	case p.IsReceipt():
-	case p.Part != "":
+	case p.Part != "", p.Call != "" && p.Receives():
 		return undefinedRecv
 	case p.Receives():
 		return "contents of buf are undefined"

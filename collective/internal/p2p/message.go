@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -32,7 +33,7 @@ type Message struct {
 
 	Patient bool   // whether a Probe continues where no rank is left that can send
 	Claims  bool   // whether only the Receive that Take makes receives the message that a Probe finds
-	Call    string // the name of the function that makes a Probe
+	Call    string // the function that makes a Probe, or a message in place of Send and Recv
 
 	send   bool
 	probe  bool
@@ -89,7 +90,8 @@ func (p *Message) String() string {
 	if p.Peer == AnySource || p.Tag == AnyTag {
 		what = p.wanted()
 	}
-	return fmt.Sprintf("%s (%d %s, %s)", name, max(len(p.Buf), p.had)/max(p.DType.Size(), 1), p.DType, what)
+	count := max(len(p.Buf), p.had) / max(p.DType.Size(), 1)
+	return fmt.Sprintf("%s (%d %s, %s)", cmp.Or(p.Call, name), count, p.DType, what)
 }
 
 // Bytes returns how many bytes p has moved, once it is done.
