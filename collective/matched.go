@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/treerun/treerun/collective/internal/p2p"
 )
@@ -19,6 +20,9 @@ type Matched struct {
 // receives it. So two goroutines that look for messages of any rank, one call at a time, do not receive each other's.
 // Close names a message that was not received.
 func ProbeMatched(ctx context.Context, c *Comm, from, tag int) (*Matched, error) {
+	if from == NoRank {
+		return &Matched{Status: Status{Source: NoRank, Tag: tag}, c: c, found: p2p.Message{Peer: NoRank}}, nil
+	}
 	p, err := c.inner().Messages.ProbeMatched(ctx, "ProbeMatched", from, tag)
 	if err != nil {
 		return nil, err
@@ -30,15 +34,19 @@ func ProbeMatched(ctx context.Context, c *Comm, from, tag int) (*Matched, error)
 // once.
 func RecvMatched[T any](ctx context.Context, m *Matched, buf []T) (int, error) {
 	const name = "RecvMatched"
-	in := messageOf(new(p2p.Message), buf, m.Source, m.Tag)
+	if m == nil || m.c == nil {
+		return 0, fmt.Errorf("collective: %s: %w: the Matched is nil, or not from ProbeMatched", name, ErrArgument)
+	}
+	in := messageOf(new(p2p.Message), buf, m.found.Peer, m.Tag)
 	switch {
 	case in.DType == 0:
 		return 0, m.c.inner().ArgumentError(name, "%s", unmovable[T]())
 	case m.received:
 		return 0, m.c.inner().ArgumentError(name, "the message was received before")
 	}
-	in.Take(&m.found)
-	in.Fewer = true
+	if in.Fewer = true; in.Peer != NoRank {
+		in.Take(&m.found)
+	}
 	n, err := m.c.inner().Messages.Run(ctx, name, in, m.Tag, false)
 	m.received = err == nil
 	return n / sizeOf[T](), err

@@ -41,16 +41,16 @@ func SendSync[T any](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 	return c.inner().Messages.SendSync(ctx, out, tag)
 }
 
-// AnySource in place of a rank, and AnyTag in place of a tag, make Recv, StartRecv and the Probes accept messages from
-// every rank, including this one, and with every tag. Arithmetic on ranks and tags does not give these numbers: -1 is
-// an ErrArgument.
+// AnySource in place of a rank, and AnyTag in place of a tag, make Recv, RecvNew, RecvObject, StartRecv, RecvInit and
+// the Probes accept messages from every rank, including this one, and with every tag. SendRecv accepts AnySource.
+// Arithmetic on ranks and tags does not give these numbers: -1 is an ErrArgument.
 const (
 	AnySource = p2p.AnySource
 	AnyTag    = p2p.AnyTag
 )
 
-// NoRank in place of a rank is no rank: a message to it or from it does nothing, and a Recv returns 0. A rank at the
-// edge of a grid then makes the same calls as the others.
+// NoRank in place of a rank is no rank: a message to it or from it does nothing, a Recv returns 0, and a Probe finds at
+// once that empty message. A rank at the edge of a grid then makes the same calls as the others.
 const NoRank = p2p.NoRank
 
 // Recv receives a message with a tag from rank from, which may be this rank, into buf and returns the number of

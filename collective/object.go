@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -32,11 +33,15 @@ func ReduceValue[T Element](ctx context.Context, c *Comm, v T, op Op, root int) 
 // For f and T see AllReduceFunc.
 func AllReduceValueFunc[T any](ctx context.Context, c *Comm, v T, f func(a, b T) T) (T, error) {
 	x := []T{v}
-	err := AllReduceFunc(ctx, c, x, x, func(into, from []T) {
+	all := func(into, from []T) {
 		for i, b := range from {
 			into[i] = f(into[i], b)
 		}
-	})
+	}
+	if f == nil {
+		all = nil // which is refused
+	}
+	err := AllReduceFunc(ctx, c, x, x, all)
 	return x[0], err
 }
 
@@ -72,7 +77,7 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 	in := c.inner()
 	var all []byte
 	var failed error
-	lengths := make([]int64, in.Size) // in bytes; -1 for all if root has failed
+	lengths := make([]int64, in.Size) // in bytes; for all -1 if root cannot encode them, -2 if it has another number
 	counts := make([]int, in.Size)
 	if in.Rank == root && len(values) != in.Size {
 		failed = fmt.Errorf("%d objects for %d ranks", len(values), in.Size)
@@ -83,8 +88,10 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 			all, counts[r] = append(all, data...), len(data)
 		}
 	}
-	if failed != nil {
-		for r := range lengths {
+	for r := range lengths {
+		if in.Rank == root && len(values) != in.Size {
+			lengths[r] = -2
+		} else if failed != nil {
 			lengths[r] = -1
 		}
 	}
@@ -92,7 +99,11 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 	if err := Scatter(ctx, c, lengths, length, root); err != nil {
 		return v, err
 	}
-	if length[0] < 0 {
+	switch length[0] {
+	case -2:
+		return v, in.ArgumentError(name, "%w", cmp.Or(failed,
+			fmt.Errorf("root %d has not one object for each of the %d ranks", root, in.Size)))
+	case -1:
 		return v, notEncoded(c, name, root, failed)
 	}
 	mine := make([]byte, length[0])

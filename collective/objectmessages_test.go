@@ -76,6 +76,11 @@ func TestScatterObject(t *testing.T) {
 			if _, err := ScatterObject(ctx, c, make([]int, size+1), root); !errors.Is(err, ErrArgument) ||
 				c.Rank() == root && !strings.Contains(err.Error(), fmt.Sprintf("%d objects for %d ranks", size+1, size)) {
 				return fmt.Errorf("too many objects: %w", err)
+			} else if strings.Contains(err.Error(), "encode") {
+				return fmt.Errorf("too many objects, and not the encoding: %w", err)
+			}
+			if _, err := AllReduceValueFunc[int](ctx, c, 1, nil); !errors.Is(err, ErrArgument) {
+				return fmt.Errorf("no function: %w", err)
 			}
 			if _, err := ScatterObject(ctx, c, make([]func(), size), root); !errors.Is(err, ErrArgument) {
 				return fmt.Errorf("functions: %w", err)
@@ -156,6 +161,25 @@ func TestNoRank(t *testing.T) {
 		if err := errors.Join(err, sendErr, Send(ctx, c, buf, NoRank, 1), recvErr, newErr); err != nil || k != 0 ||
 			st.Source != NoRank || v != nil {
 			return fmt.Errorf("%d elements, %+v, %w", k, st, err)
+		}
+		probed, probeErr := Probe(ctx, c, NoRank, 3)
+		tried, found, tryErr := TryProbe(c, NoRank, 3)
+		matched, err := ProbeMatched(ctx, c, NoRank, 3)
+		if err := errors.Join(probeErr, tryErr, err); err != nil || !found {
+			return fmt.Errorf("Probes: %v, %w", found, err)
+		}
+		for _, st := range []Status{probed, tried, matched.Status} {
+			if st != (Status{NoRank, 3, 0}) {
+				return fmt.Errorf("a Probe found %+v", st)
+			}
+		}
+		if n, err := RecvMatched(ctx, matched, buf); n != 0 || err != nil {
+			return fmt.Errorf("RecvMatched: %d, %w", n, err)
+		}
+		for _, bad := range []*Matched{nil, {}} {
+			if _, err := RecvMatched(ctx, bad, buf); !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "Matched") {
+				return fmt.Errorf("RecvMatched of %v: %w", bad, err)
+			}
 		}
 		return nil
 	})
