@@ -26,7 +26,7 @@ func NewGrid(c *Comm, dims []int, periodic []bool) (*Grid, error) {
 	n := 1
 	for _, d := range dims {
 		if d < 1 || d > c.inner().Size {
-			return nil, c.inner().ArgumentError(name, "dimensions %v", dims)
+			return nil, c.inner().ArgumentError(name, "dimensions %v, want each in 1..%d", dims, c.inner().Size)
 		}
 		n *= d
 	}
@@ -85,8 +85,11 @@ func moreEqual(a, b []int) bool {
 	return sum < 0
 }
 
-// Coords returns the coordinates of a rank, which is one of the grid's.
+// Coords returns the coordinates of a rank, which is one of the grid's; it panics for others.
 func (g *Grid) Coords(rank int) []int {
+	if rank < 0 || rank >= g.c.Size() {
+		panic(fmt.Sprintf("collective: Grid.Coords(%d): want a rank in 0..%d", rank, g.c.Size()-1))
+	}
 	at := make([]int, len(g.dims))
 	for i, d := range slices.Backward(g.dims) {
 		at[i], rank = rank%d, rank/d
@@ -96,6 +99,9 @@ func (g *Grid) Coords(rank int) []int {
 
 // Rank returns the rank at these coordinates, one for each dimension, and NoRank outside the grid.
 func (g *Grid) Rank(coords ...int) int {
+	if len(coords) != len(g.dims) {
+		panic(fmt.Sprintf("collective: Grid.Rank%v: want %d coordinates", coords, len(g.dims)))
+	}
 	rank := 0
 	for i, d := range g.dims {
 		x := coords[i]
@@ -113,6 +119,9 @@ func (g *Grid) Rank(coords ...int) int {
 // Shift returns the ranks at a distance in dimension dim: the one that is by lower, and the one that is by higher.
 // Either is NoRank outside the grid. So SendRecv(ctx, c, send, higher, recv, lower, tag) moves data up by one.
 func (g *Grid) Shift(dim, by int) (lower, higher int) {
+	if dim < 0 || dim >= len(g.dims) {
+		panic(fmt.Sprintf("collective: Grid.Shift of dimension %d: want one in 0..%d", dim, len(g.dims)-1))
+	}
 	at := g.Coords(g.c.Rank())
 	at[dim] -= by
 	lower = g.Rank(at...)
@@ -123,8 +132,8 @@ func (g *Grid) Shift(dim, by int) (lower, higher int) {
 // Exchange exchanges messages with both neighbors in every dimension, all at once: send[2*d] goes to the lower neighbor
 // in dimension d and recv[2*d] comes from it, send[2*d+1] and recv[2*d+1] are those of the higher one. Slices without a
 // neighbor are left as they are. Both ends of a pair give slices of the same length and type: a difference is an
-// ErrMismatch on all ranks. No other messages with this tag are under way between neighbors. After an error the contents
-// of recv are undefined.
+// ErrMismatch on all ranks. No other messages with this tag are under way between neighbors. After an error the
+// contents of recv are undefined.
 func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) error {
 	const name = "Exchange"
 	if g == nil {
