@@ -1,7 +1,6 @@
 package collective_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -39,7 +38,10 @@ func farm(c *collective.Comm) (found []int, err error) {
 	}
 	for busy := c.Size() - 1; busy > 0; {
 		result, st, err := collective.RecvNew[int](ctx, c, collective.AnySource, 0)
-		if err := errors.Join(err, collective.Send(ctx, c, lo, st.Source, 0)); err != nil {
+		if err == nil {
+			err = collective.Send(ctx, c, lo, st.Source, 0)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if found = append(found, result...); lo[0] == end {
@@ -53,7 +55,7 @@ func farm(c *collective.Comm) (found []int, err error) {
 }
 
 // A task farm, in which rank 0 gives out tasks as ranks become free. With mpi4py, whose messages are any objects, the
-// function farm has 17 lines; here it has 25.
+// function farm has 17 lines; here it has 28.
 func Example_farm() {
 	onRanks(4, func(c *collective.Comm) error {
 		found, err := farm(c)
