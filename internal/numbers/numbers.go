@@ -105,12 +105,16 @@ func Bytes(n int64) string {
 // MaxBytes is the largest size that ParseBytes accepts, 16 TiB: sums of a few stay exact in a float64.
 const MaxBytes = 1 << 44
 
-// ParseBytes parses a size of at most MaxBytes; K, M, G and T behind it are powers of 1024.
+// ParseBytes parses a size of at most MaxBytes; K, M, G and T behind it are powers of 1024, as are KB and KiB.
 func ParseBytes(text string) (n int64, ok bool) {
 	number, unit := text, 1.0
-	if last := len(text) - 1; last >= 0 {
-		if i := strings.IndexByte("KMGT", text[last]&^0x20); i >= 0 {
-			number, unit = text[:last], math.Ldexp(1, 10*(i+1))
+	short := strings.ToUpper(text)
+	if s, ok := strings.CutSuffix(short, "B"); ok {
+		short = strings.TrimSuffix(s, "I")
+	}
+	if last := len(short) - 1; last >= 0 {
+		if i := strings.IndexByte("KMGT", short[last]); i >= 0 {
+			number, unit = short[:last], math.Ldexp(1, 10*(i+1))
 		}
 	}
 	v, err := strconv.ParseFloat(number, 64)

@@ -43,6 +43,20 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]int64{"8": 8, "0": 0, "64k": 64 << 10, "1.5M": 3 << 19, "64MB": 64 << 20,
+		"64MiB": 64 << 20, "2gib": 2 << 30, "16T": MaxBytes} {
+		if got, ok := ParseBytes(text); !ok || got != want {
+			t.Errorf("%s: %d, %v, want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "B", "K", "KiB", "64B", "64iB", "64Ki", "64MBB", "-1", "17T", "1.3", "inf", "NaN", "64 KiB"} {
+		if got, ok := ParseBytes(text); ok {
+			t.Errorf("%q is %d, want an error", text, got)
+		}
+	}
+}
+
 func TestWrapped(t *testing.T) {
 	for text, want := range map[string][]string{
 		"": nil, "one": {"one"}, "äöü äöü  a": {"äöü äöü", "a"}, "a rather longword b": {"a", "rather", "longword", "b"},
