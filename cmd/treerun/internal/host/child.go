@@ -37,16 +37,16 @@ type child struct {
 
 	stopSent      bool // it has been sent a signal to stop
 	ended         bool
-	killedFor     string // why treerun has killed it and no other rank; "": it has not
-	watched       bool   // deaths waits for its end
-	memory        string // the folder of its control group; "": it has none of its own
-	memoryLimit   int64  // of that group, in bytes
-	debugged      bool   // its process runs the program under a debugger
-	controlEnded  bool   // no more messages will come from it
-	leftGroup     bool   // it has left its process group, and this was reported
-	signalErr     error  // of the latest signal to it
-	dyingChecks   int    // number of checks that found its mark before it had ended
-	stoppedChecks int    // number of consecutive checks that found it stopped
+	killedFor     string        // why treerun has killed it and no other rank; "": it has not
+	watched       bool          // deaths waits for its end
+	memory        string        // the folder of its control group; "": it has none of its own
+	groups        *memoryGroups // that group is one of these
+	debugged      bool          // its process runs the program under a debugger
+	controlEnded  bool          // no more messages will come from it
+	leftGroup     bool          // it has left its process group, and this was reported
+	signalErr     error         // of the latest signal to it
+	dyingChecks   int           // number of checks that found its mark before it had ended
+	stoppedChecks int           // number of consecutive checks that found it stopped
 	state         job.ProcState
 	history       inspect.History
 }
@@ -110,7 +110,7 @@ func (c *child) close() {
 		_ = c.file.Close()
 	}
 	if c.memory != "" {
-		_ = unix.Rmdir(c.memory) // fails where a process has left its process group, and lives
+		c.groups.drop(c.memory)
 	}
 }
 

@@ -360,6 +360,7 @@ func (h *Host) end(stuck bool) {
 		}
 		c.close()
 	}
+	h.memory.removeLeft()
 	h.closeSpawner()
 	if h.deaths != nil {
 		h.deaths.close()

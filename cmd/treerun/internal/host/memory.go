@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,10 +20,11 @@ import (
 
 // memoryGroups is the control group in which each rank gets one of its own, with a limit of memory.
 type memoryGroups struct {
-	parent string // the folder of the group
-	tasks  string // version 1: the file that moves a thread back to the group of this process; "": version 2
-	names  string // how the folders of the ranks begin
-	limit  int64  // in bytes
+	parent string   // the folder of the group
+	tasks  string   // version 1: the file that moves a thread back to the group of this process; "": version 2
+	names  string   // how the folders of the ranks begin
+	limit  int64    // in bytes
+	left   []string // folders of ranks that have ended, with processes that have not
 }
 
 // newMemoryGroups returns the groups for the ranks of a job, nil without a limit. root is the root of the file system.
@@ -88,7 +90,7 @@ func (g *memoryGroups) add(c *child) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return memoryError(err)
 	}
-	c.memory, c.memoryLimit = dir, g.limit
+	c.memory, c.groups = dir, g
 	files := map[string]string{"memory.max": "memory.swap.max"}
 	if g.tasks != "" {
 		files = map[string]string{"memory.limit_in_bytes": "memory.memsw.limit_in_bytes"}
@@ -122,11 +124,47 @@ func (g *memoryGroups) fork(c *child, attr *syscall.SysProcAttr, start func() er
 		defer unix.Close(attr.CgroupFD)
 		return start()
 	}
-	if err := os.WriteFile(filepath.Join(c.memory, "tasks"), []byte("0"), 0); err != nil { // 0: this thread
+	tasks, err := os.OpenFile(g.tasks, os.O_WRONLY, 0) // opened in the group, it may lack memory
+	if err != nil {
+		return err
+	}
+	defer tasks.Close()
+	const thisThread = "0"
+	if err := os.WriteFile(filepath.Join(c.memory, "tasks"), []byte(thisThread), 0); err != nil {
 		return err
 	}
 	err = start()
-	return errors.Join(err, os.WriteFile(g.tasks, []byte("0"), 0))
+	if _, back := tasks.WriteString(thisThread); back != nil {
+		if err = errors.Join(err, back); c.pid > 0 { // the rank has started, and counts as one that has not
+			_ = unix.Kill(-c.pid, unix.SIGKILL)
+		}
+	}
+	return err
+}
+
+// drop removes the group of a rank that has ended, or notes that processes in it have not.
+func (g *memoryGroups) drop(dir string) {
+	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		g.left = append(g.left, dir)
+	}
+}
+
+// removeLeft removes the groups that drop has left. It waits for processes that are about to end, such as the program of
+// a debugger that was killed, and not for those that have left the process group of their rank, and live.
+func (g *memoryGroups) removeLeft() {
+	if g == nil {
+		return
+	}
+	for deadline := time.Now().Add(LeftoverGrace); ; time.Sleep(scanPause) {
+		left := g.left
+		g.left = nil
+		for _, dir := range left {
+			g.drop(dir)
+		}
+		if len(g.left) == 0 || time.Now().After(deadline) {
+			return
+		}
+	}
 }
 
 // remove removes the groups that are left, and reports whether there are none.
@@ -148,7 +186,7 @@ func (c *child) memoryHint() string {
 	}
 	for _, name := range []string{"memory.events", "memory.oom_control"} {
 		if n, ok := countKills(filepath.Join(c.memory, name)); ok && n > 0 {
-			return fmt.Sprintf("it used more than its %s (--mem-per-rank)", numbers.Bytes(c.memoryLimit))
+			return fmt.Sprintf("it used more than its %s (--mem-per-rank)", numbers.Bytes(c.groups.limit))
 		}
 	}
 	return ""

@@ -69,3 +69,27 @@ func TestMemoryGroups(t *testing.T) {
 		})
 	}
 }
+
+// The group of a rank whose processes end after it is removed, and one with a process that lives is waited for shortly.
+func TestMemoryGroupsLeft(t *testing.T) {
+	g := new(memoryGroups)
+	full := func() (dir, process string) { // the system removes no folder that has something in it
+		dir = t.TempDir()
+		process = filepath.Join(dir, "process")
+		if err := os.Mkdir(process, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return dir, process
+	}
+	lives, _ := full()
+	ends, process := full()
+	g.drop(lives)
+	g.drop(ends)
+	if err := os.Remove(process); err != nil {
+		t.Fatal(err)
+	}
+	g.removeLeft()
+	if _, err := os.Stat(ends); err == nil || len(g.left) != 1 || g.left[0] != lives {
+		t.Errorf("left are %v", g.left)
+	}
+}
