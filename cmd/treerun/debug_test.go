@@ -107,7 +107,7 @@ func TestDebugEnds(t *testing.T) {
 		t.Error(err)
 	}
 	l.checkEnd(1)
-	if !strings.Contains(strings.Join(l.output, "\n"), "rank 1: Delve has ended before the program") {
+	if !strings.Contains(strings.Join(l.output, "\n"), "rank 1: a client of the debugger has ended the program") {
 		t.Errorf("the end of Delve is not named:\n%s", strings.Join(l.output, "\n"))
 	}
 }
@@ -120,10 +120,22 @@ func TestDebugWithoutDelve(t *testing.T) {
 	l.checkStderr("start rank 1 of 2: --debug needs Delve on the host of the rank", "go install")
 }
 
-// A program that Delve cannot run fails with a hint.
+// Of a program that Delve cannot debug nothing is run.
 func TestDebugOfAnyProgram(t *testing.T) {
 	needDelve(t)
-	l := startTreerun(t, nil, "-np", "1", "--debug", "0", "/bin/sleep", "300")
+	started := filepath.Join(t.TempDir(), "started")
+	l := startTreerun(t, nil, "-np", "1", "--debug", "0", "/bin/sh", "-c", "touch "+started)
 	l.checkEnd(126)
-	l.checkStderr("rank 0: Delve cannot run /bin/sleep: exit status 1", "symbols")
+	l.checkStderr("start rank 0 of 1: --debug: Delve cannot debug /bin/sh: it is no program in Go", "not a script")
+	stripped := filepath.Join(t.TempDir(), "hello")
+	build := exec.Command("go", "build", "-ldflags=-w", "-o", stripped, "../../examples/hello")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	l = startTreerun(t, nil, "-np", "1", "--debug", "0", stripped)
+	l.checkEnd(126)
+	l.checkStderr("it has no symbols (hint: build it without -ldflags=-s, -w or strip)")
+	if _, err := os.Stat(started); err == nil {
+		t.Error("the program has run")
+	}
 }

@@ -3,6 +3,9 @@
 package host
 
 import (
+	"debug/buildinfo"
+	"debug/elf"
+	"errors"
 	"os/exec"
 	"slices"
 	"syscall"
@@ -25,11 +28,31 @@ func (sp *spawner) debugger(path string, args []string) (string, []string, error
 		return "", nil, cmdline.Errorf(cmdline.ExitNotFound, "--debug needs Delve on the host of the rank: %w (hint: go "+
 			"install github.com/go-delve/delve/cmd/dlv@latest, and put $(go env GOPATH)/bin into PATH)", err)
 	}
+	if err := checkSymbols(path); err != nil {
+		return "", nil, cmdline.Errorf(cmdline.ExitNotExecutable, "--debug: Delve cannot debug %s: %w", path, err)
+	}
 	name := ""
 	if slices.Max(sp.host.job.File.Hosts) > 0 {
 		name = sp.host.cfg.Name
 	}
 	return "/proc/self/exe", append([]string{"treerun", DebugCommand, name, dlv, path}, args...), nil
+}
+
+// checkSymbols returns an error where a file is no program that Delve can debug: Delve runs some of them to their end
+// before it reports that.
+func checkSymbols(path string) error {
+	if _, err := buildinfo.ReadFile(path); err != nil {
+		return errors.New("it is no program in Go that treerun can read (hint: name the program itself, not a script)")
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if f.Section(".debug_info") == nil && f.Section(".zdebug_info") == nil {
+		return errors.New("it has no symbols (hint: build it without -ldflags=-s, -w or strip)")
+	}
+	return nil
 }
 
 // signalProgram sends sig to the program of a rank that runs under a debugger, in a process group of its own, and

@@ -71,8 +71,10 @@ func (d *Debugged) Run() (int, error) {
 	case len(stopped) > 0:
 		return cmdline.SignalCode(syscall.SIGTERM), nil
 	case p.Pid == 0:
-		return 0, cmdline.Errorf(cmdline.ExitNotExecutable, "rank %s: Delve cannot run %s: %v (hint: it needs the symbols, "+
-			"which -ldflags=-s removes)", rank, d.Path, cmd.ProcessState)
+		return 0, cmdline.Errorf(cmdline.ExitNotExecutable, "rank %s: Delve cannot run %s: %v (hint: Delve's own lines "+
+			"are above)", rank, d.Path, cmd.ProcessState)
+	case cmd.ProcessState.Success():
+		return 0, cmdline.Errorf(1, "rank %s: a client of the debugger has ended the program", rank)
 	}
 	return 0, cmdline.Errorf(1, "rank %s: Delve has ended before the program: %v", rank, cmd.ProcessState)
 }
