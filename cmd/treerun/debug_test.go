@@ -112,6 +112,28 @@ func TestDebugEnds(t *testing.T) {
 	}
 }
 
+// The failure of another rank does not end a rank in the debugger; its client does.
+func TestDebugAfterFailure(t *testing.T) {
+	l, address := startDebugged(t)
+	for _, pid := range processesWith(l.mark) {
+		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if bytes.Contains(env, []byte("\x00TREERUN_RANK=0\x00")) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	client, err := jsonrpc.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	time.Sleep(time.Second) // others are stopped after less
+	if err := client.Call("RPCServer.Detach", map[string]any{"Kill": true}, new(any)); err != nil {
+		t.Error(err)
+	}
+	l.checkEnd(128 + int(syscall.SIGKILL))
+	l.checkStderr("the job stays for the debugger of rank 1 (Ctrl-C ends it)")
+}
+
 // Where Delve is missing, the error names the way to install it.
 func TestDebugWithoutDelve(t *testing.T) {
 	l := startTreerun(t, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=/nowhere") }, "-np", "2", "--debug", "1",

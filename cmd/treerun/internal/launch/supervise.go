@@ -19,6 +19,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
 )
 
 // cause is the reason for ending a job before all ranks have ended by themselves.
@@ -84,6 +85,7 @@ type supervisor struct {
 	firstStop         time.Time     // time of the first signal to stop
 	lastContinue      time.Time     // time of the last SIGCONT
 	failed            time.Time     // time of the first failure
+	debuggedNoted     bool          // a line has named the ranks in a debugger that the job waits for
 	lastPeerFailure   time.Time     // time when a failure last reached a call of a rank
 	stopped           bool          // ranks have been sent a signal to stop
 	killed            bool          // ranks have been killed
@@ -200,12 +202,35 @@ func (s *supervisor) begin(c cause) {
 
 // onGraceEnd stops the ranks after a failure, once the error has reached each and it has had the time to report it.
 func (s *supervisor) onGraceEnd() {
+	if s.awaitsDebugged() {
+		s.after(failureGrace, s.onGraceEnd)
+		return
+	}
 	wait := time.Since(s.lastPeerFailure) < failureGrace || slices.ContainsFunc(s.ranks, (*rankState).unaware)
 	if s.running == 0 || !wait || time.Since(s.failed) >= maxFailureGrace {
 		s.terminate()
 		return
 	}
 	s.after(failureGrace/10, s.onGraceEnd)
+}
+
+// awaitsDebugged reports whether ranks in a debugger run, which may show their user the failure. It prints that once.
+func (s *supervisor) awaitsDebugged() bool {
+	var left []int
+	for _, r := range s.job.Debug {
+		if r < len(s.ranks) && s.ranks[r].running && !s.ranks[r].ended {
+			left = append(left, r)
+		}
+	}
+	if len(left) == 0 || s.stopped {
+		return false
+	}
+	if !s.debuggedNoted {
+		s.debuggedNoted = true
+		s.job.Screen.Err.Printf("treerun: %v; the job stays for the debugger of %s %s (Ctrl-C ends it)", s.cause.err,
+			numbers.Plural(len(left), "rank"), topo.RankList(left))
+	}
+	return true
 }
 
 // terminate sends SIGTERM to all ranks, and to the processes that ended ones have left. After an earlier call, and when
