@@ -79,9 +79,13 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	}
 	wanted := explicit || c.Nodes > 1 && (c.Conclusive || key != "")
 	switch {
-	case !wanted && n.keyFile != "":
+	case !wanted && n.keyFile != "" && c.Nodes != 1: // 1: the environment names this host alone
 		return nil, false, cmdline.Usagef("--key-file is for jobs with --nnodes")
 	case !wanted:
+		if c.Nodes > 1 {
+			output.NewScreen(os.Stdout, os.Stderr).Err.Printf("treerun: this job has this host alone, and %s name %d hosts: --key-file "+
+				"makes one job of all, --nnodes 1 is without this line", c.Scheduler, c.Nodes)
+		}
 		return nil, false, nil
 	case key == "" && !explicit:
 		return nil, false, cmdline.Usagef("this is node %d of %d according to %s: give --key-file for a job of all, or "+
