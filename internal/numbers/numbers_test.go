@@ -50,7 +50,8 @@ func TestParseBytes(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %d", text, got, ok, want)
 		}
 	}
-	for _, text := range []string{"", "B", "K", "KiB", "64B", "64iB", "64Ki", "64MBB", "-1", "17T", "1.3", "inf", "NaN", "64 KiB"} {
+	for _, text := range []string{"", "B", "K", "KiB", "64B", "64iB", "64Ki", "64MBB", "-1", "17T",
+		"1.3", "inf", "NaN", "64 KiB"} {
 		if got, ok := ParseBytes(text); ok {
 			t.Errorf("%q is %d, want an error", text, got)
 		}

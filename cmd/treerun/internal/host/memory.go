@@ -149,8 +149,8 @@ func (g *memoryGroups) drop(dir string) {
 	}
 }
 
-// removeLeft removes the groups that drop has left. It waits for processes that are about to end, such as the program of
-// a debugger that was killed, and not for those that have left the process group of their rank, and live.
+// removeLeft removes the groups that drop has left. It waits shortly for processes that are about to end, such as the
+// program of a debugger that was killed: others have left the process group of their rank, and live.
 func (g *memoryGroups) removeLeft() {
 	if g == nil {
 		return
