@@ -83,8 +83,8 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 		return nil, false, cmdline.Usagef("--key-file is for jobs with --nnodes")
 	case !wanted:
 		if c.Nodes > 1 {
-			output.NewScreen(os.Stdout, os.Stderr).Err.Printf("treerun: this job has this host alone, and %s name %d hosts: --key-file "+
-				"makes one job of all, --nnodes 1 is without this line", c.Scheduler, c.Nodes)
+			output.NewScreen(os.Stdout, os.Stderr).Err.Printf("treerun: this job has this host alone, and %s name %d hosts: "+
+				"--key-file makes one job of all, --nnodes 1 is without this line", c.Scheduler, c.Nodes)
 		}
 		return nil, false, nil
 	case key == "" && !explicit:
