@@ -74,7 +74,7 @@ func TestDeviceArguments(t *testing.T) {
 			"in part": {func() error { return AllReduceDevice(ctx, c, s, y.Slice(0, 100), y.Slice(50, 150), Sum) },
 				"overlap"},
 			"root":      {func() error { return ReduceDevice(ctx, c, s, x, x, Sum, 2) }, "root 2 of 2"},
-			"operation": {func() error { return AllReduceDevice(ctx, c, s, x, x, Op(9)) }, "no such operation"},
+			"operation": {func() error { return AllReduceDevice(ctx, c, s, x, x, Op(200)) }, "no such operation"},
 			"elements": {func() error { return AllReduceDevice(ctx, c, s, cuda.Slice[int16]{}, cuda.Slice[int16]{}, Sum) },
 				"device calls have no elements of int16"},
 		} {

@@ -133,7 +133,8 @@ func TestRoundsAndClose(t *testing.T) {
 		}
 		return cmp.Or(err, r.Wait(t.Context()))
 	}) {
-		if !errors.Is(err, ErrPeerClosed) || !strings.Contains(err.Error(), "rank 1 closed its communicator with calls or") {
+		want := "rank 1 closed its communicator with AllToAllV #1 (int64) under way"
+		if !errors.Is(err, ErrPeerClosed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("rank %d: %v, want ErrPeerClosed of rank 1", r, err)
 		}
 	}
