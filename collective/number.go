@@ -82,14 +82,6 @@ func pointerIn(t reflect.Type, name string) string {
 	return fmt.Sprintf("%s is a %v", name, t)
 }
 
-// perElement returns how much an element of T adds to the Count of a Status.
-func perElement[T any]() int {
-	if dtypeOf[T]() < kernel.Opaque {
-		return 1
-	}
-	return sizeOf[T]()
-}
-
 // countsOf returns counts of elements of T in the elements of its DType.
 func countsOf[T any](counts []int) []int {
 	size := sizeOf[T]()

@@ -70,7 +70,7 @@ func TestLaunched(t *testing.T) {
 func TestArguments(t *testing.T) {
 	programs := map[string]string{"heat": built(t, "heat"), "kmeans": built(t, "kmeans")}
 	for line, want := range map[string]string{
-		"heat -n 0": "0 rows for 1 ranks", "heat -tolerance 0": "want a row for each, and 1e-15 or more",
+		"heat -n 0": "0 rows for a grid of [1 1] ranks", "heat -tolerance 0": "want a row for each, and 1e-15 or more",
 		"heat -tolerance NaN": "tolerance NaN", "kmeans -k 0": "want 1 to 1437", "kmeans -k 1438": "-k is 1438",
 	} {
 		args := strings.Fields(line)
