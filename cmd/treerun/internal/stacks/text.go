@@ -15,10 +15,10 @@ func (s Stacks) Parse(text string) Stacks {
 	parsed := Stacks{Go: s.Go, modules: s.modules}
 	for block := range strings.SplitSeq(text, "\n\n") {
 		lines := strings.Split(block, "\n")
-		head, _ := strings.CutPrefix(lines[0], "goroutine ")
+		head, ok := strings.CutPrefix(lines[0], "goroutine ")
 		number, state, _ := strings.Cut(head, " [")
 		id, err := strconv.ParseUint(number, 10, 64)
-		if err != nil {
+		if !ok || err != nil {
 			continue
 		}
 		g := Goroutine{ID: id, Status: strings.TrimSuffix(state, "]:")}
