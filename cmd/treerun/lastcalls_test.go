@@ -37,7 +37,7 @@ func faller() {
 		if i == 40 && os.Args[1] == "late" {
 			end()
 			if w.Rank() == 2 {
-				time.Sleep(300 * time.Millisecond)
+				time.Sleep(time.Second)
 			}
 		}
 		if i == 41 && os.Args[1] == "late" {
