@@ -3,16 +3,13 @@ package cores
 import (
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios into testdata")
@@ -25,38 +22,15 @@ var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios int
 //	plan RANKS [allowed=LIST] [of=FIRST/TOTAL] [usable=N] [map-by=N] [per-rank=N] [bind=N] [over] [gpus=LIST/LIST...]
 //	slots [allowed=LIST] [over] SLOTS...  with a rank for each of SLOTS
 func TestScenarios(t *testing.T) {
-	found, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(found) == 0 {
-		t.Fatalf("files %v, error %v", found, err)
-	}
-	for _, file := range found {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out []string
-		var m *Machine
-		for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-			input, _, run := strings.Cut(block, "\n----")
-			for line := range strings.Lines(input) {
-				if words := strings.Fields(line); words[0] == "machine" {
-					m = machine(t, words[1:])
-				}
-			}
-			if run {
-				input += "\n----\n" + scenario(t, m, input)
-			}
-			if d := cmp.Diff(block, input); d != "" && !*rewrite {
-				t.Errorf("%s: %s", file, d)
-			}
-			out = append(out, input)
-		}
-		if *rewrite {
-			if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
-				t.Fatal(err)
+	var m *Machine
+	testutil.Scenarios(t, *rewrite, func(input string) string {
+		for line := range strings.Lines(input) {
+			if words := strings.Fields(line); words[0] == "machine" {
+				m = machine(t, words[1:])
 			}
 		}
-	}
+		return scenario(t, m, input)
+	})
 }
 
 // machine returns a machine with the files that the kernel would have.

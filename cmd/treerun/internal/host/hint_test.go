@@ -27,19 +27,7 @@ func TestOOMKills(t *testing.T) {
 		"no groups":     {"nonsense\n:\n::\n", nil, 0, ""},
 	} {
 		root := t.TempDir()
-		put := func(file, text string) {
-			file = filepath.Join(root, file)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		put("proc/self/cgroup", c.groups)
-		for file, text := range c.files {
-			put("sys/fs/cgroup/"+file, text)
-		}
+		writeGroups(t, root, c.groups, c.files)
 		want := c.file
 		if want != "" {
 			want = filepath.Join(root, "sys/fs/cgroup", want)
@@ -47,5 +35,23 @@ func TestOOMKills(t *testing.T) {
 		if kills, file := oomKills(root); kills != c.kills || file != want {
 			t.Errorf("%s: %d in %q, want %d in %q", name, kills, file, c.kills, want)
 		}
+	}
+}
+
+// writeGroups writes the kernel's files of control groups below root: that of this process, and those of the groups.
+func writeGroups(t *testing.T, root, own string, files map[string]string) {
+	t.Helper()
+	put := func(file, text string) {
+		file = filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("proc/self/cgroup", own)
+	for file, text := range files {
+		put("sys/fs/cgroup/"+file, text)
 	}
 }

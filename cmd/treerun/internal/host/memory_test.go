@@ -37,19 +37,7 @@ func TestMemoryGroups(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			put := func(file, text string) {
-				file = filepath.Join(root, file)
-				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			put("proc/self/cgroup", c.groups)
-			for file, text := range c.files {
-				put("sys/fs/cgroup/"+file, text)
-			}
+			writeGroups(t, root, c.groups, c.files)
 			if c.closed != "" {
 				file := filepath.Join(root, "sys/fs/cgroup", c.closed, "cgroup.subtree_control")
 				if err := errors.Join(os.Remove(file), os.Symlink("/proc/version", file)); err != nil {

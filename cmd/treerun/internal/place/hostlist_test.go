@@ -11,12 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios into testdata")
@@ -30,36 +30,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios int
 //	slurm NODES TASKS    the hosts of a step of Slurm
 //	in NAME=VALUE ...    the hosts of an allocation with these variables; FILE is the file of hosts, _ a blank
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("files %v, error %v", files, err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out []string
-		for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-			input, _, found := strings.Cut(block, "----")
-			if !found {
-				out = append(out, block) // a comment
-				continue
-			}
-			got := strings.TrimSpace(input) + "\n----\n" + scenario(t, input)
-			if !*rewrite {
-				if d := cmp.Diff(block, got); d != "" {
-					t.Errorf("%s: %s", file, d)
-				}
-			}
-			out = append(out, got)
-		}
-		if *rewrite {
-			if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	testutil.Scenarios(t, *rewrite, func(input string) string { return scenario(t, input) })
 }
 
 // scenario returns the output of one command.
