@@ -113,13 +113,13 @@ func (r *Request) Plan(m *Machine, s *Share) ([]Place, error) {
 		}
 	}
 	divide := r.divides(len(m.Allowed), s)
-	switch {
-	case !r.Explicit() && !divide && len(near) == 0:
+	if !r.Explicit() && !divide && len(near) == 0 {
 		return plan, nil
-	case len(r.Slots) > 0:
-		return r.fromSlots(m.byNearness(), s)
 	}
 	m = m.byNearness()
+	if len(r.Slots) > 0 {
+		return r.fromSlots(m, s)
+	}
 	if r.Explicit() || divide {
 		parts, err := m.parts(r.MapBy)
 		if err != nil {
