@@ -231,8 +231,20 @@ func (o *options) tag(n int) output.Tag {
 // environment returns base with the variables that -x and --env-file set, the variables for other hosts (with treerun's
 // own), and warnings about names that are not set.
 func environment(base []string, exports []export) (env, remote, warnings []string, err error) {
+	env, own, warnings, err := exported(base, exports)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	remote = matchingVariables(base, "TREERUN_*")
+	for _, e := range own {
+		remote = host.Setenv(remote, e)
+	}
+	return env, remote, warnings, nil
+}
+
+// exported is environment, with the variables of exports alone in place of those for other hosts.
+func exported(base []string, exports []export) (env, own, warnings []string, err error) {
 	env = slices.Clone(base)
-	remote = matchingVariables(env, "TREERUN_*")
 	for _, x := range exports {
 		name, _, set := strings.Cut(x.text, "=")
 		pattern := strings.ContainsAny(name, "*?[")
@@ -244,7 +256,7 @@ func environment(base []string, exports []export) (env, remote, warnings []strin
 		case set && slices.Contains(host.RankVariables(), name):
 			return nil, nil, nil, cmdline.Usagef("%s: treerun sets %s itself", x.where, name)
 		case set:
-			env, remote = host.Setenv(env, x.text), host.Setenv(remote, x.text)
+			env, own = host.Setenv(env, x.text), host.Setenv(own, x.text)
 			if x.inQuotes() {
 				warnings = append(warnings, fmt.Sprintf("%s: the quotes are a part of the value of %s", x.where, name))
 			}
@@ -252,7 +264,7 @@ func environment(base []string, exports []export) (env, remote, warnings []strin
 		}
 		found := matchingVariables(env, name)
 		for _, e := range found {
-			remote = host.Setenv(remote, e)
+			own = host.Setenv(own, e)
 		}
 		if _, err := path.Match(name, ""); err != nil {
 			return nil, nil, nil, cmdline.Usagef("%s: %w", x.where, err)
@@ -264,7 +276,7 @@ func environment(base []string, exports []export) (env, remote, warnings []strin
 			warnings = append(warnings, fmt.Sprintf("%s: %s is not set in the environment", x.where, name))
 		}
 	}
-	return env, remote, warnings, nil
+	return env, own, warnings, nil
 }
 
 // matchingVariables returns the variables of env that match the pattern, as in a shell,

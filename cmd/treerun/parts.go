@@ -143,15 +143,7 @@ func (p *part) complete() (err error) {
 	if err != nil {
 		return err
 	}
-	if _, p.Env, _, err = environment(nil, exports); err != nil {
-		return err
-	}
-	for _, x := range exports {
-		if !strings.Contains(x.text, "=") {
-			p.Env = append(p.Env, matchingVariables(os.Environ(), x.text)...)
-		}
-	}
-	_, _, p.warnings, err = environment(os.Environ(), exports)
+	_, p.Env, p.warnings, err = exported(os.Environ(), exports)
 	if p.Dir != "" {
 		p.Env = append(p.Env, "PWD="+p.Dir)
 	}
