@@ -75,7 +75,8 @@ func TestHostBack(t *testing.T) {
 	}
 }
 
-// joiner is a rank that leaves its epoch whenever ranks wait to be taken in, and ends in the last before its argument.
+// joiner is a rank that leaves its epoch whenever ranks wait to be taken in, and ends in the one that the rank of its
+// argument has joined.
 func joiner() {
 	for w, err := range rank.Worlds(context.Background()) {
 		if err != nil {
@@ -83,7 +84,7 @@ func joiner() {
 			os.Exit(3)
 		}
 		fmt.Printf("epoch %d: rank of %d, lost %v, joined %v\n", w.Epoch(), w.Size(), w.Lost(), w.Joined())
-		if fmt.Sprint(w.Epoch()+1) == os.Args[1] {
+		if fmt.Sprint(w.Joined()) == "["+os.Args[1]+"]" {
 			endTogether(w)
 			return
 		}
