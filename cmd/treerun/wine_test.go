@@ -125,8 +125,8 @@ func newWine(t *testing.T) *wine {
 }
 
 func (w *wine) environment() []string {
-	return append(os.Environ(), "HOME="+w.folder, "WINEPREFIX="+filepath.Join(w.folder, "prefix"), "WINEDEBUG=-all",
-		"WINEDLLOVERRIDES=mscoree,mshtml=")
+	return append(os.Environ(), "HOME="+w.folder, "WINEPREFIX="+filepath.Join(w.folder, "prefix"), "TMPDIR="+w.folder,
+		"WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=") // the server may leave its folder in TMPDIR
 }
 
 // command returns a program for Windows, which has five minutes.
