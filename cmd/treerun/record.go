@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/metrics"
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 	"github.com/treerun/treerun/cmd/treerun/internal/report"
-	"github.com/treerun/treerun/cmd/treerun/internal/summary"
 	"github.com/treerun/treerun/cmd/treerun/internal/trace"
 	"github.com/treerun/treerun/internal/safefile"
 )
@@ -72,7 +71,7 @@ func (o *options) report(j *launch.Job) (func(*recording.Job) error, error) {
 		return nil, fmt.Errorf("--report: %w", err)
 	}
 	return func(r *recording.Job) error {
-		page, err := report.HTML(summary.Page(r, cmdline.BuildVersion()))
+		page, err := report.HTML(report.NewPage(r, cmdline.BuildVersion()))
 		if err == nil {
 			err = safefile.Save(file, page)
 		}

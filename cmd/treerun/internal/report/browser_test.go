@@ -123,7 +123,7 @@ func colors(t *testing.T, file string) (image.Rectangle, int, bool) {
 	return m.Bounds(), len(all), 2*dark > n
 }
 
-// probe shows a page at 400 pixels, and at 1200, and puts what it finds in the title: whether the page is wider than
+// probe shows a page at 400 pixels, and at 1200, and puts its findings in the title: whether the page is wider than
 // that, whether headings can be pressed by keyboard, and whether that sorts.
 const probe = `<!DOCTYPE html><meta charset="utf-8"><title>none</title><script>
 const page = %s, found = [];

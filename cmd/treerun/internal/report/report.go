@@ -1,5 +1,6 @@
-// Package report makes the page of --report out of the facts about a job: one HTML file that contains its style, its
-// script and its pictures, and requests nothing from anywhere. Package summary collects the facts from a recording.
+// Package report makes the page of --report out of the recording of a job: one HTML file that contains its style, its
+// script and its pictures, and requests nothing from anywhere. It has sums over ranks, the matrix of waits, the slowest
+// calls, the faults, and pictures of the graph and of the plans. The command treerun imports it.
 package report
 
 import (
@@ -34,7 +35,7 @@ type Page struct {
 	Slow     []Slow
 	Phases   []Phase
 	Faults   []Fault
-	Notes    []string // what is not in the page, and how exact it is
+	Notes    []string // the missing parts of the page, and its accuracy
 }
 
 // Host is a host of the job.
@@ -78,7 +79,7 @@ type Calls struct {
 	Bus              float64 // GB/s as nccl-tests counts them
 	Bound            float64 // the share of the highest rate that any plan could reach; 0: not known
 	Waited           float64 // all of it
-	Sampled, Started bool    // times are those of samples; see summary
+	Sampled, Started bool    // times are those of samples; see sampled
 }
 
 // Matrix shows who has waited for whom: a row for each rank that has waited, a column for each that was waited for.

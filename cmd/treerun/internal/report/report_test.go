@@ -71,7 +71,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestTexts: what comes from users is text on the page, whatever it is.
+// TestTexts: texts of users are shown as text on the page, whatever they contain.
 func TestTexts(t *testing.T) {
 	const bad = `</style><script>alert(1)</script>"'>&`
 	p := sample()

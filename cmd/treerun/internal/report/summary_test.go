@@ -1,4 +1,4 @@
-package summary
+package report
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
-	"github.com/treerun/treerun/cmd/treerun/internal/report"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/topo"
@@ -22,9 +21,9 @@ func at(kind record.Kind, start, took int64, more record.Event) record.Event {
 	return e
 }
 
-// sample is the recording of a job of four ranks on two hosts, of which rank 1 was lost and started again, and rank 3
+// lossy is the recording of a job of four ranks on two hosts, of which rank 1 was lost and started again, and rank 3
 // made the others wait.
-func sample(t *testing.T) *recording.Job {
+func lossy(t *testing.T) *recording.Job {
 	t.Helper()
 	g, _ := topo.Machine("two-sockets")
 	pl, err := planner.New(g, planner.Machine{Cores: 4}, planner.Options{})
@@ -58,9 +57,9 @@ func sample(t *testing.T) *recording.Job {
 	return j
 }
 
-// TestPage: the figures of the page are those of the recording.
-func TestPage(t *testing.T) {
-	p := Page(sample(t), "v1")
+// TestFacts: the figures of the page are those of the recording.
+func TestFacts(t *testing.T) {
+	p := NewPage(lossy(t), "v1")
 	if p.Command != "./train -x" || p.Outcome != "ended well, after the loss of a process" || p.Failed ||
 		len(p.Ranks) != 5 {
 		t.Errorf("%q, %q, %v, %d ranks", p.Command, p.Outcome, p.Failed, len(p.Ranks))
@@ -115,7 +114,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, notes)
 		}
 	}
-	if _, err := report.HTML(p); err != nil {
+	if _, err := HTML(p); err != nil {
 		t.Error(err)
 	}
 }
@@ -131,8 +130,8 @@ func TestLarge(t *testing.T) {
 		}
 		j.Processes = append(j.Processes, p)
 	}
-	p := Page(j, "v1")
-	page, err := report.HTML(p)
+	p := NewPage(j, "v1")
+	page, err := HTML(p)
 	if err != nil || len(page) > 2<<20 || len(p.Matrix.Rows) != maxMatrix || p.Matrix.LeftOut != 512-maxMatrix {
 		t.Errorf("%d bytes, %v", len(page), err)
 	}
@@ -142,12 +141,12 @@ func TestLarge(t *testing.T) {
 func TestNothing(t *testing.T) {
 	j := &recording.Job{Code: 3, Hosts: []recording.Host{{Name: "a"}}, Processes: []recording.Process{
 		{Outcome: "exited with code 3", Failed: true, Why: "it has not called rank.Init"}}}
-	p := Page(j, "v1")
+	p := NewPage(j, "v1")
 	if p.Ranks[0].Why == "" || p.Outcome != "rank 0 exited with code 3; exit code 3" || p.Matrix != nil || p.Calls != nil {
 		t.Errorf("%+v", p)
 	}
 	j.Processes[0].Planner = []byte("no planner")
-	if p := Page(j, "v1"); !strings.HasPrefix(p.Graph, "The graph cannot be shown: a planner from another process: ") {
+	if p := NewPage(j, "v1"); !strings.HasPrefix(p.Graph, "The graph cannot be shown: a planner from another process: ") {
 		t.Error(p.Graph)
 	}
 }

@@ -1,4 +1,4 @@
-package summary
+package report
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
-	"github.com/treerun/treerun/cmd/treerun/internal/report"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/numbers"
@@ -23,7 +22,7 @@ const (
 
 // pictures draws the graph of the ranks, and the plans of the collectives that have moved most bytes; missing is why
 // there are none.
-func pictures(j *recording.Job, calls []report.Calls) (list []report.Picture, missing string) {
+func pictures(j *recording.Job, calls []Calls) (list []Picture, missing string) {
 	var form []byte
 	for i := range j.Processes {
 		if f := j.Processes[i].Planner; len(f) > 0 {
@@ -49,16 +48,16 @@ func pictures(j *recording.Job, calls []report.Calls) (list []report.Picture, mi
 		}
 	}
 	if len(list) == 0 {
-		list = append(list, report.Picture{Title: "The graph of the ranks", About: about, SVG: draw.SVG(g, draw.Plan{})})
+		list = append(list, Picture{Title: "The graph of the ranks", About: about, SVG: draw.SVG(g, draw.Plan{})})
 	}
 	return list, ""
 }
 
 // mostBytes returns the calls of each sort that have moved most bytes, those of most first.
-func mostBytes(calls []report.Calls) (best []report.Calls) {
+func mostBytes(calls []Calls) (best []Calls) {
 	for _, c := range calls {
 		c.Call = strings.TrimSuffix(c.Call, "Func")
-		i := slices.IndexFunc(best, func(o report.Calls) bool { return o.Call == c.Call })
+		i := slices.IndexFunc(best, func(o Calls) bool { return o.Call == c.Call })
 		switch {
 		case c.Bytes == 0:
 		case i < 0:
@@ -67,12 +66,12 @@ func mostBytes(calls []report.Calls) (best []report.Calls) {
 			best[i] = c
 		}
 	}
-	slices.SortStableFunc(best, func(a, b report.Calls) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	slices.SortStableFunc(best, func(a, b Calls) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return best[:min(len(best), maxPlans)]
 }
 
 // planPicture draws the plan of calls, nil for one of which there is no picture.
-func planPicture(p *planner.Planner, g *topo.Graph, c report.Calls) *report.Picture {
+func planPicture(p *planner.Planner, g *topo.Graph, c Calls) *Picture {
 	var kind plan.Kind
 	if kind.UnmarshalText([]byte(strings.ToLower(c.Call))) != nil {
 		return nil
@@ -102,5 +101,5 @@ func planPicture(p *planner.Planner, g *topo.Graph, c report.Calls) *report.Pict
 	case len(d.Trees) > 0:
 		how = numbers.Count(len(d.Trees), "tree")
 	}
-	return &report.Picture{Title: d.Title + "; " + how, SVG: draw.SVG(g, d)}
+	return &Picture{Title: d.Title + "; " + how, SVG: draw.SVG(g, d)}
 }

@@ -1,11 +1,10 @@
-package summary
+package report
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
-	"github.com/treerun/treerun/cmd/treerun/internal/report"
 	"github.com/treerun/treerun/internal/record"
 )
 
@@ -21,7 +20,7 @@ type wait struct {
 }
 
 // waits returns who has waited for whom, and the ranks that were waited for.
-func waits(j *recording.Job) (*report.Matrix, []report.Late) {
+func waits(j *recording.Job) (*Matrix, []Late) {
 	f := follower{of: make(map[int][]wait), budget: maxFollowed}
 	of := f.of
 	for i := range j.Processes {
@@ -48,9 +47,9 @@ func waits(j *recording.Job) (*report.Matrix, []report.Late) {
 	if total == 0 {
 		return nil, nil
 	}
-	m := &report.Matrix{Rows: longest(rows), Columns: longest(columns)}
+	m := &Matrix{Rows: longest(rows), Columns: longest(columns)}
 	m.LeftOut = max(len(rows)-len(m.Rows), len(columns)-len(m.Columns))
-	var late []report.Late
+	var late []Late
 	for _, c := range m.Columns {
 		waiting := 0
 		for r := range rows {
@@ -58,10 +57,10 @@ func waits(j *recording.Job) (*report.Matrix, []report.Late) {
 				waiting++
 			}
 		}
-		late = append(late, report.Late{Rank: c, Host: hostOf(j, c), Waited: columns[c], Ranks: waiting,
+		late = append(late, Late{Rank: c, Host: hostOf(j, c), Waited: columns[c], Ranks: waiting,
 			Share: columns[c] / total})
 	}
-	slices.SortStableFunc(late, func(a, b report.Late) int { return cmp.Compare(b.Waited, a.Waited) })
+	slices.SortStableFunc(late, func(a, b Late) int { return cmp.Compare(b.Waited, a.Waited) })
 	for _, r := range m.Rows {
 		row := make([]float64, len(m.Columns))
 		for i, c := range m.Columns {

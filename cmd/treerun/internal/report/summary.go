@@ -1,7 +1,4 @@
-// Package summary turns the recording of a job into the page of --report: sums over ranks, the matrix of waits, the
-// slowest calls, the faults, and pictures of the graph and of the plans. Package report shows it. The command treerun
-// imports it.
-package summary
+package report
 
 import (
 	"cmp"
@@ -11,7 +8,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
-	"github.com/treerun/treerun/cmd/treerun/internal/report"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/topo"
@@ -20,9 +16,9 @@ import (
 // sampled is the length from which on all calls are recorded.
 const sampled = 32 << 10
 
-// Page returns the page of a job that a treerun of this version has run.
-func Page(j *recording.Job, version string) *report.Page {
-	p := &report.Page{
+// NewPage returns the facts about a job that a treerun of this version has run.
+func NewPage(j *recording.Job, version string) *Page {
+	p := &Page{
 		Program: j.Program, Command: strings.Join(j.Args, " "), Job: j.ID,
 		Version: version, Began: j.Start.Format("2006-01-02 15:04:05 MST"), Took: j.Took.Seconds(), Code: j.Code,
 		Failed: j.Code != 0, Cause: j.Cause,
@@ -57,8 +53,8 @@ func Page(j *recording.Job, version string) *report.Page {
 func seconds[T ~int64](ns T) float64 { return time.Duration(ns).Seconds() }
 
 // rankOf returns the line of a process.
-func rankOf(j *recording.Job, p *recording.Process) report.Rank {
-	r := report.Rank{Rank: p.Rank, Attempt: p.Attempt, PID: p.PID, Host: j.Hosts[p.Host].Name, Outcome: p.Outcome,
+func rankOf(j *recording.Job, p *recording.Process) Rank {
+	r := Rank{Rank: p.Rank, Attempt: p.Attempt, PID: p.PID, Host: j.Hosts[p.Host].Name, Outcome: p.Outcome,
 		Failed: p.Failed, To: p.Ended.Seconds()}
 	if len(p.Names) == 0 { // no head was read
 		r.Why = p.Why
@@ -91,7 +87,7 @@ func rankOf(j *recording.Job, p *recording.Process) report.Rank {
 }
 
 // hosts returns the hosts with their ranks.
-func hosts(j *recording.Job) (list []report.Host) {
+func hosts(j *recording.Job) (list []Host) {
 	for i := range j.Hosts {
 		h := &j.Hosts[i]
 		var ranks []int
@@ -104,13 +100,13 @@ func hosts(j *recording.Job) (list []report.Host) {
 		if len(h.Clocks) > 0 {
 			clock = fmt.Sprintf("its clock is known within %v", h.Error().Round(time.Microsecond))
 		}
-		list = append(list, report.Host{Name: h.Name, Ranks: topo.RankList(ranks), Clock: clock})
+		list = append(list, Host{Name: h.Name, Ranks: topo.RankList(ranks), Clock: clock})
 	}
 	return list
 }
 
 // outcome describes the end of the job.
-func outcome(p *report.Page) string {
+func outcome(p *Page) string {
 	switch lost := len(p.Faults); {
 	case p.Code == 0 && lost == 0:
 		return "ended well"
@@ -119,7 +115,7 @@ func outcome(p *report.Page) string {
 	case p.Code == 0:
 		return fmt.Sprintf("ended well, after the loss of %d processes", lost)
 	case lost > 0:
-		ended := func(f report.Fault) bool { return strings.HasPrefix(f.Became, jobEnded) }
+		ended := func(f Fault) bool { return strings.HasPrefix(f.Became, jobEnded) }
 		last := max(0, slices.IndexFunc(p.Faults, ended))
 		return fmt.Sprintf("rank %d %s; exit code %d", p.Faults[last].Rank, p.Faults[last].What, p.Code)
 	}
@@ -130,16 +126,16 @@ func outcome(p *report.Page) string {
 }
 
 // faults returns the processes that have failed, and what became of the job.
-func faults(j *recording.Job) (list []report.Fault) {
+func faults(j *recording.Job) (list []Fault) {
 	for i := range j.Processes {
 		p := &j.Processes[i]
 		if !p.Failed {
 			continue
 		}
-		list = append(list, report.Fault{At: p.Ended.Seconds(), Rank: p.Rank, Host: j.Hosts[p.Host].Name,
+		list = append(list, Fault{At: p.Ended.Seconds(), Rank: p.Rank, Host: j.Hosts[p.Host].Name,
 			What: p.Outcome, Became: became(j, p)})
 	}
-	slices.SortStableFunc(list, func(a, b report.Fault) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return list
 }
 
@@ -193,13 +189,13 @@ func everyRank(j *recording.Job, attempt int) bool {
 }
 
 // phases returns the phases of the program, and treerun's own, by their total time.
-func phases(j *recording.Job) []report.Phase {
+func phases(j *recording.Job) []Phase {
 	type sort struct {
 		own  bool
 		name string
 	}
 	type sum struct {
-		report.Phase
+		Phase
 		total float64
 		ranks map[int]bool
 	}
@@ -217,7 +213,7 @@ func phases(j *recording.Job) []report.Phase {
 			}
 			s := all[key]
 			if s == nil {
-				s = &sum{Phase: report.Phase{Name: key.name, Own: key.own}, ranks: make(map[int]bool)}
+				s = &sum{Phase: Phase{Name: key.name, Own: key.own}, ranks: make(map[int]bool)}
 				all[key] = s
 			}
 			s.Count++
@@ -236,7 +232,7 @@ func phases(j *recording.Job) []report.Phase {
 	slices.SortFunc(list, func(a, b *sum) int {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.Name, b.Name))
 	})
-	var shown []report.Phase
+	var shown []Phase
 	for _, s := range list[:min(len(list), maxPhases)] {
 		shown = append(shown, s.Phase)
 	}
@@ -245,7 +241,7 @@ func phases(j *recording.Job) []report.Phase {
 
 const maxPhases = 40
 
-// notes describes what the page has not, and how exact it is.
+// notes describes the missing parts of the page, and its accuracy.
 func notes(j *recording.Job) []string {
 	list := []string{"Times of calls below 32 KiB are those of samples, multiplied (~). Numbers of calls and bytes are " +
 		"exact, but the latest small calls of a rank that was killed are missing.",
