@@ -71,7 +71,7 @@ func (o *options) report(j *launch.Job) (func(*recording.Job) error, error) {
 		return nil, fmt.Errorf("--report: %w", err)
 	}
 	return func(r *recording.Job) error {
-		page, err := report.HTML(report.NewPage(r, cmdline.BuildVersion()))
+		page, err := report.HTML(r, cmdline.BuildVersion())
 		if err == nil {
 			err = safefile.Save(file, page)
 		}

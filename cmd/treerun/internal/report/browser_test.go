@@ -151,7 +151,7 @@ addEventListener("load", async () => {
 // its window, light and dark; its tables can be sorted by keyboard.
 func TestBrowser(t *testing.T) {
 	b := openBrowser(t)
-	data, err := HTML(sample())
+	data, err := html(sample())
 	if err != nil {
 		t.Fatal(err)
 	}

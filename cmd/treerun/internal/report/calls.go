@@ -55,7 +55,7 @@ func sums(j *recording.Job) map[cell]*sum {
 }
 
 // calls returns the table of calls, by sort and length, and charts of their rates.
-func calls(j *recording.Job) (list []Calls, charts []Picture) {
+func calls(j *recording.Job) (list []callRow, charts []picture) {
 	all := sums(j)
 	var keys []cell
 	for k := range all {
@@ -67,7 +67,7 @@ func calls(j *recording.Job) (list []Calls, charts []Picture) {
 	for _, k := range keys {
 		s := all[k]
 		n := float64(s.Calls)
-		c := Calls{Call: s.Sort(), Calls: s.Calls, Bytes: s.Bytes, Mean: seconds(s.Busy) / n, Best: seconds(s.Least),
+		c := callRow{Call: s.Sort(), Calls: s.Calls, Bytes: s.Bytes, Mean: seconds(s.Busy) / n, Best: seconds(s.Least),
 			Predicted: seconds(s.Predicted) / n, Waited: seconds(s.Waited), Sampled: s.From() < sampled}
 		if s.Bytes > 0 {
 			c.From, c.To = s.From(), 2*s.From()
@@ -89,7 +89,7 @@ func calls(j *recording.Job) (list []Calls, charts []Picture) {
 }
 
 // rates draws the rates of a sort of calls over their lengths, if there are several.
-func rates(all map[cell]*sum, row int) (Picture, bool) {
+func rates(all map[cell]*sum, row int) (picture, bool) {
 	curves := []chart.Curve{{Name: "mean"}, {Name: "best"}, {Name: "predicted"}, {Name: "bound", Limit: true}}
 	for size := range 64 {
 		s := all[cell{row, size}]
@@ -105,12 +105,12 @@ func rates(all map[cell]*sum, row int) (Picture, bool) {
 		}
 	}
 	if len(curves[0].Points) < 2 {
-		return Picture{}, false
+		return picture{}, false
 	}
 	name := status.RowNames[row]
 	svg, err := chart.SVG("", 520, 300,
 		[]chart.Panel{{Title: name, X: "bytes", Y: "busbw, GB/s", Sizes: true, Curves: curves}})
-	return Picture{Title: name + ": rates over the length of a call, as nccl-tests counts them", SVG: string(svg),
+	return picture{Title: name + ": rates over the length of a call, as nccl-tests counts them", SVG: string(svg),
 		About: "the achieved, best and predicted rates of " + name + "; the table below has the figures"}, err == nil
 }
 
@@ -124,7 +124,7 @@ func (p place) event(j *recording.Job) *record.Event { return &j.Processes[p.pro
 
 // slowest returns the calls that took longest, of each the slowest rank. Of small calls that were only counted it has
 // the waits.
-func slowest(j *recording.Job) []Slow {
+func slowest(j *recording.Job) []slow {
 	type call struct {
 		comm, sort string
 		attempt    int // of the processes
@@ -159,30 +159,30 @@ func slowest(j *recording.Job) []Slow {
 	for _, at := range all[:min(len(all), maxSlow)] {
 		p := &j.Processes[at.process]
 		e := at.event(j)
-		slow := Slow{Rank: p.Rank, Call: e.Sort(), Comm: p.Name(e.Comm), Algorithm: p.Name(e.Label),
+		s := slow{Rank: p.Rank, Call: e.Sort(), Comm: p.Name(e.Comm), Algorithm: p.Name(e.Label),
 			Number: e.Number, Bytes: e.Bytes, At: seconds(j.Time(p, e.Start)), Took: e.Took.Seconds(),
 			Waited: e.Waited.Seconds(), Predicted: e.Predicted.Seconds(), For: waitedFor(p, e),
 			Failed: e.Flags&record.Failed != 0}
 		if e.Kind == record.Wait {
-			slow.Call, slow.Algorithm, slow.Waited = p.Name(e.Label), "", slow.Took
+			s.Call, s.Algorithm, s.Waited = p.Name(e.Label), "", s.Took
 		}
-		list = append(list, slow)
+		list = append(list, s)
 	}
-	slices.SortStableFunc(list, func(a, b Slow) int { return cmp.Compare(b.Took, a.Took) })
+	slices.SortStableFunc(list, func(a, b slow) int { return cmp.Compare(b.Took, a.Took) })
 	return list[:min(len(list), maxSlow)]
 }
 
 // unreturned returns the calls in which processes have ended, of each the rank that has waited longest.
-func unreturned(j *recording.Job) (list []Slow) {
+func unreturned(j *recording.Job) (list []slow) {
 	for i := range j.Processes {
 		p := &j.Processes[i]
 		for _, w := range waitsOf(j, p) {
 			if !w.open {
 				continue
 			}
-			s := Slow{Rank: p.Rank, Call: w.label + " (not returned)", Comm: w.comm, At: w.from, Took: w.to - w.from,
+			s := slow{Rank: p.Rank, Call: w.label + " (not returned)", Comm: w.comm, At: w.from, Took: w.to - w.from,
 				Waited: w.to - w.from, For: topo.RankList(slices.Sorted(slices.Values(w.peers)))}
-			k := slices.IndexFunc(list, func(o Slow) bool {
+			k := slices.IndexFunc(list, func(o slow) bool {
 				return o.Call == s.Call && o.Comm == s.Comm && s.At < o.At+o.Took && o.At < s.At+s.Took
 			})
 			switch {

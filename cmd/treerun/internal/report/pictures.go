@@ -22,7 +22,7 @@ const (
 
 // pictures draws the graph of the ranks, and the plans of the collectives that have moved most bytes; missing is why
 // there are none.
-func pictures(j *recording.Job, calls []Calls) (list []Picture, missing string) {
+func pictures(j *recording.Job, calls []callRow) (list []picture, missing string) {
 	var form []byte
 	for i := range j.Processes {
 		if f := j.Processes[i].Planner; len(f) > 0 {
@@ -48,16 +48,16 @@ func pictures(j *recording.Job, calls []Calls) (list []Picture, missing string) 
 		}
 	}
 	if len(list) == 0 {
-		list = append(list, Picture{Title: "The graph of the ranks", About: about, SVG: draw.SVG(g, draw.Plan{})})
+		list = append(list, picture{Title: "The graph of the ranks", About: about, SVG: draw.SVG(g, draw.Plan{})})
 	}
 	return list, ""
 }
 
 // mostBytes returns the calls of each sort that have moved most bytes, those of most first.
-func mostBytes(calls []Calls) (best []Calls) {
+func mostBytes(calls []callRow) (best []callRow) {
 	for _, c := range calls {
 		c.Call = strings.TrimSuffix(c.Call, "Func")
-		i := slices.IndexFunc(best, func(o Calls) bool { return o.Call == c.Call })
+		i := slices.IndexFunc(best, func(o callRow) bool { return o.Call == c.Call })
 		switch {
 		case c.Bytes == 0:
 		case i < 0:
@@ -66,12 +66,12 @@ func mostBytes(calls []Calls) (best []Calls) {
 			best[i] = c
 		}
 	}
-	slices.SortStableFunc(best, func(a, b Calls) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	slices.SortStableFunc(best, func(a, b callRow) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return best[:min(len(best), maxPlans)]
 }
 
 // planPicture draws the plan of calls, nil for one of which there is no picture.
-func planPicture(p *planner.Planner, g *topo.Graph, c Calls) *Picture {
+func planPicture(p *planner.Planner, g *topo.Graph, c callRow) *picture {
 	var kind plan.Kind
 	if kind.UnmarshalText([]byte(strings.ToLower(c.Call))) != nil {
 		return nil
@@ -101,5 +101,5 @@ func planPicture(p *planner.Planner, g *topo.Graph, c Calls) *Picture {
 	case len(d.Trees) > 0:
 		how = numbers.Count(len(d.Trees), "tree")
 	}
-	return &Picture{Title: d.Title + "; " + how, SVG: draw.SVG(g, d)}
+	return &picture{Title: d.Title + "; " + how, SVG: draw.SVG(g, d)}
 }

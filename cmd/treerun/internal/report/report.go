@@ -11,10 +11,12 @@ import (
 	"html/template"
 	"math"
 	"strings"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 )
 
-// Page has the facts about a job. Times are in seconds, since the beginning of the job or long.
-type Page struct {
+// page has the facts about a job. Times are in seconds, since the beginning of the job or long.
+type page struct {
 	Program, Command, Job, Version string
 	Began                          string // date and time, with the zone
 	Took                           float64
@@ -23,30 +25,30 @@ type Page struct {
 	Failed                         bool
 	Cause                          string // the block with the root cause; "": there is none
 
-	Hosts    []Host
-	Ranks    []Rank
-	Totals   Totals
-	Pictures []Picture // the graph, and the plans on it
+	Hosts    []host
+	Ranks    []rank
+	Totals   totals
+	Pictures []picture // the graph, and the plans on it
 	Graph    string    // why there is no picture; "": there is one
-	Charts   []Picture // achieved and predicted rates by size
-	Calls    []Calls
-	Matrix   *Matrix // nil: no rank has waited for long
-	Late     []Late
-	Slow     []Slow
-	Phases   []Phase
-	Faults   []Fault
+	Charts   []picture // achieved and predicted rates by size
+	Calls    []callRow
+	Matrix   *matrix // nil: no rank has waited for long
+	Late     []late
+	Slow     []slow
+	Phases   []phase
+	Faults   []fault
 	Notes    []string // the missing parts of the page, and its accuracy
 }
 
-// Host is a host of the job.
-type Host struct {
+// host is a host of the job.
+type host struct {
 	Name  string
 	Ranks string // a list
 	Clock string // how well its clock is known
 }
 
-// Rank is a process of a rank.
-type Rank struct {
+// rank is a process of a rank.
+type rank struct {
 	Rank, Attempt, PID  int
 	Host                string
 	Outcome             string
@@ -57,40 +59,40 @@ type Rank struct {
 	Calls, Bytes        int64
 }
 
-// Totals are those of all ranks.
-type Totals struct {
+// totals are those of all ranks.
+type totals struct {
 	Calls, Bytes    int64
 	InCalls, Waited float64 // shares of the time of all processes
 }
 
-// Picture is an SVG file.
-type Picture struct {
+// picture is an SVG file.
+type picture struct {
 	Title, About string
 	SVG          string
 }
 
-// Calls are all calls of one sort and of like lengths, of all ranks.
-type Calls struct {
-	Call             string
-	From, To         int64 // lengths in bytes: from From, below To
-	Calls, Bytes     int64
-	Mean, Best       float64
-	Predicted        float64 // 0: not known
-	Bus              float64 // GB/s as nccl-tests counts them
-	Bound            float64 // the share of the highest rate that any plan could reach; 0: not known
-	Waited           float64 // all of it
-	Sampled, Started bool    // times are those of samples; see sampled
+// callRow is all calls of one sort and of like lengths, of all ranks.
+type callRow struct {
+	Call         string
+	From, To     int64 // lengths in bytes: from From, below To
+	Calls, Bytes int64
+	Mean, Best   float64
+	Predicted    float64 // 0: not known
+	Bus          float64 // GB/s as nccl-tests counts them
+	Bound        float64 // the share of the highest rate that any plan could reach; 0: not known
+	Waited       float64 // all of it
+	Sampled      bool    // times are those of samples: see sampled
 }
 
-// Matrix shows who has waited for whom: a row for each rank that has waited, a column for each that was waited for.
-type Matrix struct {
+// matrix shows who has waited for whom: a row for each rank that has waited, a column for each that was waited for.
+type matrix struct {
 	Rows, Columns []int
 	Cells         [][]float64
 	LeftOut       int // ranks without room
 }
 
-// Late is a rank that others have waited for.
-type Late struct {
+// late is a rank that others have waited for.
+type late struct {
 	Rank   int
 	Host   string
 	Waited float64 // by all others together
@@ -98,8 +100,8 @@ type Late struct {
 	Share  float64 // of all waits for a known rank
 }
 
-// Slow is a call that took long, of all ranks the slowest one.
-type Slow struct {
+// slow is a call that took long, of all ranks the slowest one.
+type slow struct {
 	Rank                  int
 	Call, Comm, Algorithm string
 	Number                uint64
@@ -110,8 +112,8 @@ type Slow struct {
 	Failed                bool
 }
 
-// Phase is the phases of one name, of all ranks: those of the program, and treerun's own.
-type Phase struct {
+// phase is the phases of one name, of all ranks: those of the program, and treerun's own.
+type phase struct {
 	Name       string
 	Own        bool // the program's
 	Count      int
@@ -120,8 +122,8 @@ type Phase struct {
 	MostRank   int
 }
 
-// Fault is the failure of a process.
-type Fault struct {
+// fault is the failure of a process.
+type fault struct {
 	At     float64
 	Rank   int
 	Host   string
@@ -132,8 +134,10 @@ type Fault struct {
 //go:embed page.html page.css page.js
 var files embed.FS
 
-// HTML returns the page.
-func HTML(p *Page) ([]byte, error) {
+// HTML returns the page of a job that a treerun of this version has run.
+func HTML(j *recording.Job, version string) ([]byte, error) { return html(newPage(j, version)) }
+
+func html(p *page) ([]byte, error) {
 	read := func(name string) string {
 		data, err := files.ReadFile(name)
 		if err != nil {
@@ -143,7 +147,7 @@ func HTML(p *Page) ([]byte, error) {
 	}
 	page, err := template.New("page").Funcs(template.FuncMap{
 		"bytes": size, "time": duration, "percent": percent, "count": count, "rate": rate, "image": imageURL,
-		"ratio": ratio, "cut": cut, "heat": (*Matrix).heat, "parts": parts, "dash": dash,
+		"ratio": ratio, "cut": cut, "heat": (*matrix).heat, "parts": parts, "dash": dash,
 		"next": func(n int) int { return n + 1 },
 		"css":  func() template.CSS { return template.CSS(read("page.css")) },
 		"js":   func() template.JS { return template.JS(read("page.js")) },
@@ -252,7 +256,7 @@ func dash(text string) string {
 func cut(share float64) string { return fmt.Sprintf("%.2f", 100*min(max(share, 0), 1)) }
 
 // heat is the share of a cell in the longest wait, 0 to 1.
-func (m *Matrix) heat(v float64) string {
+func (m *matrix) heat(v float64) string {
 	most := 0.0
 	for _, row := range m.Cells {
 		for _, c := range row {
@@ -273,7 +277,7 @@ type part struct {
 }
 
 // parts returns the parts of the life of a process, whose bar has the length of the job.
-func parts(r Rank, took float64) []part {
+func parts(r rank, took float64) []part {
 	if took <= 0 {
 		return nil
 	}
@@ -291,7 +295,7 @@ func parts(r Rank, took float64) []part {
 }
 
 // About describes the bar of a rank in words.
-func (r Rank) About() string {
+func (r rank) About() string {
 	var words []string
 	for _, p := range parts(r, max(r.To, 1e-9)) {
 		if p.Class != "none" {

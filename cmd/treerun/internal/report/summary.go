@@ -16,9 +16,9 @@ import (
 // sampled is the length from which on all calls are recorded.
 const sampled = 32 << 10
 
-// NewPage returns the facts about a job that a treerun of this version has run.
-func NewPage(j *recording.Job, version string) *Page {
-	p := &Page{
+// newPage returns the facts about a job that a treerun of this version has run.
+func newPage(j *recording.Job, version string) *page {
+	p := &page{
 		Program: j.Program, Command: strings.Join(j.Args, " "), Job: j.ID,
 		Version: version, Began: j.Start.Format("2006-01-02 15:04:05 MST"), Took: j.Took.Seconds(), Code: j.Code,
 		Failed: j.Code != 0, Cause: j.Cause,
@@ -53,8 +53,8 @@ func NewPage(j *recording.Job, version string) *Page {
 func seconds[T ~int64](ns T) float64 { return time.Duration(ns).Seconds() }
 
 // rankOf returns the line of a process.
-func rankOf(j *recording.Job, p *recording.Process) Rank {
-	r := Rank{Rank: p.Rank, Attempt: p.Attempt, PID: p.PID, Host: j.Hosts[p.Host].Name, Outcome: p.Outcome,
+func rankOf(j *recording.Job, p *recording.Process) rank {
+	r := rank{Rank: p.Rank, Attempt: p.Attempt, PID: p.PID, Host: j.Hosts[p.Host].Name, Outcome: p.Outcome,
 		Failed: p.Failed, To: p.Ended.Seconds()}
 	if len(p.Names) == 0 { // no head was read
 		r.Why = p.Why
@@ -87,7 +87,7 @@ func rankOf(j *recording.Job, p *recording.Process) Rank {
 }
 
 // hosts returns the hosts with their ranks.
-func hosts(j *recording.Job) (list []Host) {
+func hosts(j *recording.Job) (list []host) {
 	for i := range j.Hosts {
 		h := &j.Hosts[i]
 		var ranks []int
@@ -100,13 +100,13 @@ func hosts(j *recording.Job) (list []Host) {
 		if len(h.Clocks) > 0 {
 			clock = fmt.Sprintf("its clock is known within %v", h.Error().Round(time.Microsecond))
 		}
-		list = append(list, Host{Name: h.Name, Ranks: topo.RankList(ranks), Clock: clock})
+		list = append(list, host{Name: h.Name, Ranks: topo.RankList(ranks), Clock: clock})
 	}
 	return list
 }
 
 // outcome describes the end of the job.
-func outcome(p *Page) string {
+func outcome(p *page) string {
 	switch lost := len(p.Faults); {
 	case p.Code == 0 && lost == 0:
 		return "ended well"
@@ -115,7 +115,7 @@ func outcome(p *Page) string {
 	case p.Code == 0:
 		return fmt.Sprintf("ended well, after the loss of %d processes", lost)
 	case lost > 0:
-		ended := func(f Fault) bool { return strings.HasPrefix(f.Became, jobEnded) }
+		ended := func(f fault) bool { return strings.HasPrefix(f.Became, jobEnded) }
 		last := max(0, slices.IndexFunc(p.Faults, ended))
 		return fmt.Sprintf("rank %d %s; exit code %d", p.Faults[last].Rank, p.Faults[last].What, p.Code)
 	}
@@ -126,16 +126,16 @@ func outcome(p *Page) string {
 }
 
 // faults returns the processes that have failed, and what became of the job.
-func faults(j *recording.Job) (list []Fault) {
+func faults(j *recording.Job) (list []fault) {
 	for i := range j.Processes {
 		p := &j.Processes[i]
 		if !p.Failed {
 			continue
 		}
-		list = append(list, Fault{At: p.Ended.Seconds(), Rank: p.Rank, Host: j.Hosts[p.Host].Name,
+		list = append(list, fault{At: p.Ended.Seconds(), Rank: p.Rank, Host: j.Hosts[p.Host].Name,
 			What: p.Outcome, Became: became(j, p)})
 	}
-	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(list, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	return list
 }
 
@@ -189,13 +189,13 @@ func everyRank(j *recording.Job, attempt int) bool {
 }
 
 // phases returns the phases of the program, and treerun's own, by their total time.
-func phases(j *recording.Job) []Phase {
+func phases(j *recording.Job) []phase {
 	type sort struct {
 		own  bool
 		name string
 	}
 	type sum struct {
-		Phase
+		phase
 		total float64
 		ranks map[int]bool
 	}
@@ -213,7 +213,7 @@ func phases(j *recording.Job) []Phase {
 			}
 			s := all[key]
 			if s == nil {
-				s = &sum{Phase: Phase{Name: key.name, Own: key.own}, ranks: make(map[int]bool)}
+				s = &sum{phase: phase{Name: key.name, Own: key.own}, ranks: make(map[int]bool)}
 				all[key] = s
 			}
 			s.Count++
@@ -232,9 +232,9 @@ func phases(j *recording.Job) []Phase {
 	slices.SortFunc(list, func(a, b *sum) int {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.Name, b.Name))
 	})
-	var shown []Phase
+	var shown []phase
 	for _, s := range list[:min(len(list), maxPhases)] {
-		shown = append(shown, s.Phase)
+		shown = append(shown, s.phase)
 	}
 	return shown
 }

@@ -59,7 +59,7 @@ func lossy(t *testing.T) *recording.Job {
 
 // TestFacts: the figures of the page are those of the recording.
 func TestFacts(t *testing.T) {
-	p := NewPage(lossy(t), "v1")
+	p := newPage(lossy(t), "v1")
 	if p.Command != "./train -x" || p.Outcome != "ended well, after the loss of a process" || p.Failed ||
 		len(p.Ranks) != 5 {
 		t.Errorf("%q, %q, %v, %d ranks", p.Command, p.Outcome, p.Failed, len(p.Ranks))
@@ -114,7 +114,7 @@ func TestFacts(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, notes)
 		}
 	}
-	if _, err := HTML(p); err != nil {
+	if _, err := html(p); err != nil {
 		t.Error(err)
 	}
 }
@@ -130,8 +130,8 @@ func TestLarge(t *testing.T) {
 		}
 		j.Processes = append(j.Processes, p)
 	}
-	p := NewPage(j, "v1")
-	page, err := HTML(p)
+	p := newPage(j, "v1")
+	page, err := html(p)
 	if err != nil || len(page) > 2<<20 || len(p.Matrix.Rows) != maxMatrix || p.Matrix.LeftOut != 512-maxMatrix {
 		t.Errorf("%d bytes, %v", len(page), err)
 	}
@@ -141,12 +141,12 @@ func TestLarge(t *testing.T) {
 func TestNothing(t *testing.T) {
 	j := &recording.Job{Code: 3, Hosts: []recording.Host{{Name: "a"}}, Processes: []recording.Process{
 		{Outcome: "exited with code 3", Failed: true, Why: "it has not called rank.Init"}}}
-	p := NewPage(j, "v1")
+	p := newPage(j, "v1")
 	if p.Ranks[0].Why == "" || p.Outcome != "rank 0 exited with code 3; exit code 3" || p.Matrix != nil || p.Calls != nil {
 		t.Errorf("%+v", p)
 	}
 	j.Processes[0].Planner = []byte("no planner")
-	if p := NewPage(j, "v1"); !strings.HasPrefix(p.Graph, "The graph cannot be shown: a planner from another process: ") {
+	if p := newPage(j, "v1"); !strings.HasPrefix(p.Graph, "The graph cannot be shown: a planner from another process: ") {
 		t.Error(p.Graph)
 	}
 }

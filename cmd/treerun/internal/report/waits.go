@@ -20,7 +20,7 @@ type wait struct {
 }
 
 // waits returns who has waited for whom, and the ranks that were waited for.
-func waits(j *recording.Job) (*Matrix, []Late) {
+func waits(j *recording.Job) (*matrix, []late) {
 	f := follower{of: make(map[int][]wait), budget: maxFollowed}
 	of := f.of
 	for i := range j.Processes {
@@ -47,9 +47,9 @@ func waits(j *recording.Job) (*Matrix, []Late) {
 	if total == 0 {
 		return nil, nil
 	}
-	m := &Matrix{Rows: longest(rows), Columns: longest(columns)}
+	m := &matrix{Rows: longest(rows), Columns: longest(columns)}
 	m.LeftOut = max(len(rows)-len(m.Rows), len(columns)-len(m.Columns))
-	var late []Late
+	var list []late
 	for _, c := range m.Columns {
 		waiting := 0
 		for r := range rows {
@@ -57,10 +57,10 @@ func waits(j *recording.Job) (*Matrix, []Late) {
 				waiting++
 			}
 		}
-		late = append(late, Late{Rank: c, Host: hostOf(j, c), Waited: columns[c], Ranks: waiting,
+		list = append(list, late{Rank: c, Host: hostOf(j, c), Waited: columns[c], Ranks: waiting,
 			Share: columns[c] / total})
 	}
-	slices.SortStableFunc(late, func(a, b Late) int { return cmp.Compare(b.Waited, a.Waited) })
+	slices.SortStableFunc(list, func(a, b late) int { return cmp.Compare(b.Waited, a.Waited) })
 	for _, r := range m.Rows {
 		row := make([]float64, len(m.Columns))
 		for i, c := range m.Columns {
@@ -68,7 +68,7 @@ func waits(j *recording.Job) (*Matrix, []Late) {
 		}
 		m.Cells = append(m.Cells, row)
 	}
-	return m, late
+	return m, list
 }
 
 // follower follows waits from rank to rank.
