@@ -72,7 +72,7 @@ var libraries = map[string]string{
 	"gonum.org/v1/gonum":                  "examples/train examples/kmeans",
 	"github.com/gomlx/gomlx":              "examples/gomlx",         // a module of its own
 	"go.opentelemetry.io/otel":            "examples/opentelemetry", // likewise
-	"google.golang.org/protobuf":          "cmd/treerun/internal/trace",
+	"google.golang.org/protobuf":          "cmd/treerun/internal/recording",
 	"github.com/prometheus/client_golang": "cmd/treerun/internal/metrics",
 	"golang.org/x/net":                    "cmd/treerun/internal/metrics",
 

@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/metrics"
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 	"github.com/treerun/treerun/cmd/treerun/internal/report"
-	"github.com/treerun/treerun/cmd/treerun/internal/trace"
 	"github.com/treerun/treerun/internal/safefile"
 )
 
@@ -23,11 +22,11 @@ const minEvents = 1
 func (o *options) record(j *launch.Job) error {
 	var outputs []func(*recording.Job) error
 	if o.flags.Changed("trace") {
-		if err := trace.Check(o.traceFile); err != nil {
+		if err := recording.Check(o.traceFile); err != nil {
 			return fmt.Errorf("--trace: %w", err)
 		}
 		outputs = append(outputs, func(r *recording.Job) error {
-			if err := trace.Store(o.traceFile, r); err != nil {
+			if err := recording.Store(o.traceFile, r); err != nil {
 				return fmt.Errorf("--trace: %w", err)
 			}
 			j.Trace("wrote %s", o.traceFile)

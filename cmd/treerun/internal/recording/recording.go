@@ -1,6 +1,9 @@
 // Package recording has the recording of a job, for the files that show it: the recordings of the processes of its
 // ranks, as their hosts have read them, and the clocks of these hosts. The launcher collects it (launch.Job.Recorded).
-// Package trace writes it as a timeline.
+//
+// It also writes a recording as a timeline: a group of rows for each host, a row for each process of a rank, and arrows
+// from the rank that was waited for to the ranks that waited. Perfetto shows it (ui.perfetto.dev), also the JSON form,
+// which Chrome has defined.
 //
 // All times that methods return are nanoseconds since the beginning of the job, on the launcher's clock.
 package recording

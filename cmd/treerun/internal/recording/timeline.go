@@ -1,7 +1,4 @@
-// Package trace writes the recording of a job as a timeline: a group of rows for each host, a row for each process of
-// a rank, and arrows from the rank that was waited for to the ranks that waited. Perfetto shows it (ui.perfetto.dev),
-// also the JSON form, which Chrome has defined.
-package trace
+package recording
 
 import (
 	"bufio"
@@ -14,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/record"
 )
@@ -29,7 +25,7 @@ func Check(file string) error {
 }
 
 // Store writes the timeline of a job to a file: as JSON if its name ends in .json, else as Perfetto's track events.
-func Store(file string, j *recording.Job) error {
+func Store(file string, j *Job) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return err
@@ -44,14 +40,14 @@ func Store(file string, j *recording.Job) error {
 }
 
 // WritePerfetto writes the timeline of a job as track events of Perfetto.
-func WritePerfetto(w io.Writer, j *recording.Job) error {
+func WritePerfetto(w io.Writer, j *Job) error {
 	out := &perfetto{w: w}
 	write(out, j)
 	return out.err
 }
 
 // WriteJSON writes the timeline of a job in Chrome's format.
-func WriteJSON(w io.Writer, j *recording.Job) error {
+func WriteJSON(w io.Writer, j *Job) error {
 	out := &chrome{w: w}
 	write(out, j)
 	out.finish()
@@ -85,7 +81,7 @@ type slice struct {
 
 // process is a process of a rank with its slices.
 type process struct {
-	*recording.Process
+	*Process
 	rows   int     // the number of its first row
 	lanes  [][]int // by row: indices of slices that lie within each other or apart, in the order of their beginnings
 	slices []slice
@@ -95,7 +91,7 @@ type process struct {
 const jobGroup = 1
 
 // write writes a timeline.
-func write(out sink, j *recording.Job) {
+func write(out sink, j *Job) {
 	out.group(jobGroup, "treerun "+j.Program, j.ID)
 	out.row(1, jobGroup, "job", 0)
 	for i := range j.Hosts {
@@ -127,7 +123,7 @@ func write(out sink, j *recording.Job) {
 }
 
 // writeJob writes the row of the job, with facts about the timeline itself.
-func writeJob(out sink, j *recording.Job) {
+func writeJob(out sink, j *Job) {
 	args := []arg{{"job", j.ID}, {"command", strings.Join(j.Args, " ")}, {"exit code", int64(j.Code)},
 		{"began", j.Start.UTC().Format("2006-01-02T15:04:05.000000Z")}}
 	for i := range j.Hosts {
@@ -167,7 +163,7 @@ func (p *process) name(lane int) string {
 }
 
 // fill makes the slices of p.
-func (p *process) fill(j *recording.Job) {
+func (p *process) fill(j *Job) {
 	last := -1 // the slice of the latest wait
 	var lastOf record.Event
 	for i := range p.Events {

@@ -1,4 +1,4 @@
-package trace
+package recording
 
 import (
 	"bytes"
@@ -14,13 +14,12 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 	"github.com/treerun/treerun/internal/record"
 	"github.com/treerun/treerun/internal/testutil"
 )
 
 // recorded is a job of two ranks on two hosts: rank 1 waits for rank 0, and is killed during another wait.
-func recorded() *recording.Job {
+func recorded() *Job {
 	head := record.Head{Count: 4, Places: 100, Names: []string{"", "world", "ring", "load"}}
 	const second = int64(time.Second)
 	call := record.Event{Kind: record.Call, Row: 1, Comm: 1, Label: 2, Peer: -1, Start: 5 * second, Took: time.Second,
@@ -30,11 +29,11 @@ func recorded() *recording.Job {
 	open.Flags, open.Took = record.Open, 0
 	again.Start += second
 	again.Flags = record.Open
-	return &recording.Job{ID: "job1", Program: "train", Args: []string{"train", "-x"}, Start: time.Unix(1e9, 0),
+	return &Job{ID: "job1", Program: "train", Args: []string{"train", "-x"}, Start: time.Unix(1e9, 0),
 		Clock: 4 * second, Took: 10 * time.Second, Code: 137,
-		Hosts: []recording.Host{{Name: "a"},
-			{Name: "b", Clocks: []recording.Clock{{At: 0, Offset: 10 * second, Error: 3000}}}},
-		Processes: []recording.Process{
+		Hosts: []Host{{Name: "a"},
+			{Name: "b", Clocks: []Clock{{At: 0, Offset: 10 * second, Error: 3000}}}},
+		Processes: []Process{
 			{Rank: 0, Host: 0, Ended: 9 * time.Second, Recording: record.Recording{Head: head, Events: []record.Event{
 				call, {Kind: record.Span, Label: 3, Peer: -1, Start: 5*second + second/2, Took: time.Second}}}},
 			{Rank: 1, Host: 1, Ended: 8 * time.Second, Failed: true, Outcome: "was killed by SIGKILL",
