@@ -22,11 +22,11 @@ const minEvents = 1
 func (o *options) record(j *launch.Job) error {
 	var outputs []func(*recording.Job) error
 	if o.flags.Changed("trace") {
-		if err := recording.Check(o.traceFile); err != nil {
+		if err := recording.CheckTimeline(o.traceFile); err != nil {
 			return fmt.Errorf("--trace: %w", err)
 		}
 		outputs = append(outputs, func(r *recording.Job) error {
-			if err := recording.Store(o.traceFile, r); err != nil {
+			if err := recording.StoreTimeline(o.traceFile, r); err != nil {
 				return fmt.Errorf("--trace: %w", err)
 			}
 			j.Trace("wrote %s", o.traceFile)

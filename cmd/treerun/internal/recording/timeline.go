@@ -15,8 +15,8 @@ import (
 	"github.com/treerun/treerun/internal/record"
 )
 
-// Check reports an error where no file of that name can be written.
-func Check(file string) error {
+// CheckTimeline reports an error where no file of that name can be written.
+func CheckTimeline(file string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
@@ -24,30 +24,31 @@ func Check(file string) error {
 	return f.Close()
 }
 
-// Store writes the timeline of a job to a file: as JSON if its name ends in .json, else as Perfetto's track events.
-func Store(file string, j *Job) error {
+// StoreTimeline writes the timeline of a job to a file: as JSON if its name ends in .json, else as Perfetto's track
+// events.
+func StoreTimeline(file string, j *Job) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
 	if strings.EqualFold(filepath.Ext(file), ".json") {
-		err = WriteJSON(w, j)
+		err = writeJSON(w, j)
 	} else {
-		err = WritePerfetto(w, j)
+		err = writePerfetto(w, j)
 	}
 	return cmp.Or(err, w.Flush(), f.Close())
 }
 
-// WritePerfetto writes the timeline of a job as track events of Perfetto.
-func WritePerfetto(w io.Writer, j *Job) error {
+// writePerfetto writes the timeline of a job as track events of Perfetto.
+func writePerfetto(w io.Writer, j *Job) error {
 	out := &perfetto{w: w}
 	write(out, j)
 	return out.err
 }
 
-// WriteJSON writes the timeline of a job in Chrome's format.
-func WriteJSON(w io.Writer, j *Job) error {
+// writeJSON writes the timeline of a job in Chrome's format.
+func writeJSON(w io.Writer, j *Job) error {
 	out := &chrome{w: w}
 	write(out, j)
 	out.finish()
@@ -79,8 +80,8 @@ type slice struct {
 	arrows   []uint64
 }
 
-// process is a process of a rank with its slices.
-type process struct {
+// track is a process of a rank with its slices.
+type track struct {
 	*Process
 	rows   int     // the number of its first row
 	lanes  [][]int // by row: indices of slices that lie within each other or apart, in the order of their beginnings
@@ -102,11 +103,11 @@ func write(out sink, j *Job) {
 		}
 		out.group(jobGroup+1+i, "host "+h.Name, label)
 	}
-	all := make([]process, len(j.Processes))
-	byRank, rows := make(map[int][]*process), 2
+	all := make([]track, len(j.Processes))
+	byRank, rows := make(map[int][]*track), 2
 	for i := range all {
 		p := &all[i]
-		*p = process{Process: &j.Processes[i], rows: rows}
+		*p = track{Process: &j.Processes[i], rows: rows}
 		p.fill(j)
 		p.spread()
 		byRank[p.Rank] = append(byRank[p.Rank], p)
@@ -151,7 +152,7 @@ func writeJob(out sink, j *Job) {
 }
 
 // name returns the name of a row of p.
-func (p *process) name(lane int) string {
+func (p *track) name(lane int) string {
 	name := fmt.Sprintf("rank %d", p.Rank)
 	if p.Attempt > 0 {
 		name += fmt.Sprintf(", process %d", p.Attempt+1)
@@ -163,7 +164,7 @@ func (p *process) name(lane int) string {
 }
 
 // fill makes the slices of p.
-func (p *process) fill(j *Job) {
+func (p *track) fill(j *Job) {
 	last := -1 // the slice of the latest wait
 	var lastOf record.Event
 	for i := range p.Events {
@@ -202,7 +203,7 @@ func (p *process) fill(j *Job) {
 }
 
 // call completes the slice of a call.
-func (p *process) call(s *slice, e *record.Event) {
+func (p *track) call(s *slice, e *record.Event) {
 	s.name = e.Sort()
 	switch {
 	case e.Flags&record.Begun != 0:
@@ -236,7 +237,7 @@ func (p *process) call(s *slice, e *record.Event) {
 }
 
 // wait completes the slice of a wait.
-func (p *process) wait(s *slice, e *record.Event) {
+func (p *track) wait(s *slice, e *record.Event) {
 	s.name = "waits"
 	s.args = []arg{{"in", p.Name(e.Label)}, {"communicator", p.Name(e.Comm)}}
 	if e.Flags&record.Failed != 0 {
@@ -260,7 +261,7 @@ func (s *slice) add(peer int) {
 }
 
 // spread spreads the slices over as few rows as it can, such that those of a row lie within each other or apart.
-func (p *process) spread() {
+func (p *track) spread() {
 	order := numbers.Below(len(p.slices))
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := &p.slices[a], &p.slices[b]
@@ -289,14 +290,14 @@ func (p *process) spread() {
 }
 
 // arrows gives each wait an arrow from each of the ranks that it is for, and marks these.
-func arrows(out sink, all []process, byRank map[int][]*process) {
+func arrows(out sink, all []track, byRank map[int][]*track) {
 	next := uint64(1)
 	for i := range all {
 		for k := range all[i].slices {
 			s := &all[i].slices[k]
 			for _, peer := range s.peers {
 				of := byRank[peer]
-				at := slices.IndexFunc(of, func(p *process) bool { return int64(p.Ended) >= s.from })
+				at := slices.IndexFunc(of, func(p *track) bool { return int64(p.Ended) >= s.from })
 				if at < 0 {
 					continue
 				}
@@ -309,7 +310,7 @@ func arrows(out sink, all []process, byRank map[int][]*process) {
 }
 
 // write writes the slices of p.
-func (p *process) write(out sink) {
+func (p *track) write(out sink) {
 	for lane, list := range p.lanes {
 		row := p.rows + lane
 		var open []int64

@@ -105,7 +105,7 @@ func fields(t *testing.T, b []byte) map[protowire.Number][][]byte {
 // The file is a message of Perfetto's form, whose packets have the events of the timeline.
 func TestPerfetto(t *testing.T) {
 	var b bytes.Buffer
-	if err := WritePerfetto(&b, recorded()); err != nil {
+	if err := writePerfetto(&b, recorded()); err != nil {
 		t.Fatal(err)
 	}
 	var descriptors, names, arrows, ends int
@@ -132,7 +132,7 @@ func TestProtoc(t *testing.T) {
 	protoc, err := exec.LookPath("protoc")
 	testutil.Need(t, testutil.Protoc, err)
 	file := filepath.Join(t.TempDir(), "a.pftrace")
-	if err := Store(file, recorded()); err != nil {
+	if err := StoreTimeline(file, recorded()); err != nil {
 		t.Fatal(err)
 	}
 	in, err := os.Open(file)
@@ -164,7 +164,7 @@ func TestProtoc(t *testing.T) {
 // The other form is JSON.
 func TestChrome(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.JSON")
-	if err := Store(file, recorded()); err != nil {
+	if err := StoreTimeline(file, recorded()); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
