@@ -26,16 +26,10 @@ func MachineID(cores int) string {
 		return ""
 	}
 	online, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if err != nil || countList(strings.TrimSpace(string(online))) != cores {
+	if err != nil || len(numbers.ParseList(strings.TrimSpace(string(online)), 1<<20)) != cores {
 		return ""
 	}
 	return strings.TrimSpace(string(boot))
-}
-
-// countList returns the number of elements of a list such as "0-3,6", 0 if text is no such list.
-func countList(text string) int {
-	all, _ := numbers.ExpandNames("["+text+"]", 1<<20)
-	return len(all)
 }
 
 // SharedMachines returns a number for each rank that is the same for ranks that share cores: those of one host, and

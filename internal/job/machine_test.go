@@ -22,12 +22,3 @@ func TestBoxes(t *testing.T) {
 		}
 	}
 }
-
-func TestCountList(t *testing.T) {
-	for text, want := range map[string]int{"0": 1, "0-1": 2, "0-3,6": 5, "0-3,8-11": 8, "": 0, "a": 0, "3-1": 0, "0-": 0,
-		"0-9999999999": 0, "-1": 0} {
-		if got := countList(text); got != want {
-			t.Errorf("%q has %d numbers, want %d", text, got, want)
-		}
-	}
-}

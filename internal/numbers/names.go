@@ -64,6 +64,19 @@ func ExpandNames(text string, limit int) ([]string, error) {
 	return names, nil
 }
 
+// ParseList returns the numbers, all below limit, of a list as in 0,4-7, nil where text is no such list.
+func ParseList(text string, limit int) (list []int) {
+	names, _ := ExpandNames("["+text+"]", limit)
+	for _, name := range names {
+		n, err := strconv.Atoi(name)
+		if err != nil || n >= limit {
+			return nil
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
 // expandBrackets returns the numbers that one pair of brackets stands for.
 func expandBrackets(inner string, limit int) ([]string, error) {
 	var all []string

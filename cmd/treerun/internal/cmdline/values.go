@@ -84,15 +84,9 @@ func Ranks(dst *int) pflag.Value { return IntRange(dst, 1, job.MaxRanks) }
 // RankSet returns the value of a flag that takes numbers of ranks, as in 0,4-7, and stores them in ascending order.
 func RankSet(dst *[]int) pflag.Value {
 	return Setter("RANKS", func(text string) error {
-		names, err := numbers.ExpandNames("["+text+"]", job.MaxRanks)
-		if err != nil {
-			return errors.New("want numbers of ranks, as 0,4-7")
-		}
-		set := make([]int, len(names))
-		for i, name := range names {
-			if set[i], err = strconv.Atoi(name); err != nil || set[i] >= job.MaxRanks {
-				return fmt.Errorf("want numbers of ranks below %d, as 0,4-7", job.MaxRanks)
-			}
+		set := numbers.ParseList(text, job.MaxRanks)
+		if set == nil {
+			return fmt.Errorf("want numbers of ranks below %d, as 0,4-7", job.MaxRanks)
 		}
 		slices.Sort(set)
 		*dst = slices.Compact(set)

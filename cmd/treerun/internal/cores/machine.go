@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/internal/numbers"
@@ -76,7 +75,7 @@ func (m *Machine) partOf(level Level, core int) (p Place) {
 		default:
 			p.Part = "one " + kinds[level].name
 		}
-		p.Cores = parseList(m.read(file))
+		p.Cores = numbers.ParseList(m.read(file), maxCores)
 	}
 	if m.known != nil {
 		m.known[key] = p
@@ -95,19 +94,6 @@ func (m *Machine) read(file string) string {
 
 // maxCores is more than the kernel numbers.
 const maxCores = 1 << 16
-
-// parseList reads numbers as in 0,4-7; nil where text is no such list.
-func parseList(text string) (list []int) {
-	names, _ := numbers.ExpandNames("["+text+"]", maxCores)
-	for _, name := range names {
-		n, err := strconv.Atoi(name)
-		if err != nil || n >= maxCores {
-			return nil
-		}
-		list = append(list, n)
-	}
-	return list
-}
 
 // NUMANodes returns the number of NUMA nodes of the allowed cores, 0 where the kernel shows none.
 func (m *Machine) NUMANodes() int {

@@ -93,7 +93,7 @@ func number(t testing.TB, text string) int {
 
 func listOf(t testing.TB, text string) []int {
 	t.Helper()
-	list := parseList(text)
+	list := numbers.ParseList(text, maxCores)
 	if list == nil {
 		t.Fatalf("%q is no list", text)
 	}

@@ -83,7 +83,7 @@ func (m *Machine) pick(level Level, list string) (all Place, err error) {
 	if err != nil {
 		return all, err
 	}
-	wanted := parseList(list)
+	wanted := numbers.ParseList(list, maxCores)
 	for _, i := range wanted {
 		if i >= len(parts) {
 			wanted = nil
