@@ -1,4 +1,5 @@
-// Package cpu has instructions of the processor for which Go has no functions.
+// Package cpu has instructions of the processor for which Go has no functions, and reads what the kernel
+// reports about its cores.
 package cpu
 
 // CopyFrom is the size, in bytes, from which Copy uses the instruction for strings of bytes.

@@ -43,8 +43,8 @@ func TestExpansion(t *testing.T) {
 }
 
 func TestParseList(t *testing.T) {
-	for text, want := range map[string]string{"0": "[0]", "0-1": "[0 1]", "7,0-3": "[7 0 1 2 3]", "08-9": "[8 9]", "": "[]",
-		"a": "[]", "3-1": "[]", "0-": "[]", "0,10": "[]", "0-9999999999": "[]", "-1": "[]"} {
+	for text, want := range map[string]string{"0": "[0]", "0-1": "[0 1]", "7,0-3": "[7 0 1 2 3]", "08-9": "[8 9]",
+		"": "[]", "a": "[]", "3-1": "[]", "0-": "[]", "0,10": "[]", "0-9999999999": "[]", "-1": "[]"} {
 		if got := fmt.Sprint(ParseList(text, 10)); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}

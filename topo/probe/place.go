@@ -5,11 +5,12 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/internal/numbers"
 )
 
 // levels are the levels that cores may share, from near to far: files of the system that list the cores.
-var levels = [...]string{"topology/thread_siblings_list", "cache/index3/shared_cpu_list", "topology/core_siblings_list"}
+var levels = [...]string{cpu.Siblings, cpu.L3, cpu.Socket}
 
 // Place is the place where a rank runs, as far as it is bound.
 type Place struct {

@@ -1,10 +1,11 @@
 package probe
 
 import (
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/internal/cpu"
 )
 
 // Here returns the place of the calling thread.
@@ -22,16 +23,16 @@ func Here() (p Place) {
 
 // sharing returns the contents of a system file that every one of some cores has, "" where these differ.
 func sharing(cores *unix.CPUSet, file string) (same string) {
-	for cpu, left := 0, cores.Count(); left > 0; cpu++ {
-		if !cores.IsSet(cpu) {
+	for core, left := 0, cores.Count(); left > 0; core++ {
+		if !cores.IsSet(core) {
 			continue
 		}
 		left--
-		text, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/%s", cpu, file))
-		if err != nil || same != "" && string(text) != same {
+		text := cpu.Read(os.DirFS("/"), core, file)
+		if text == "" || same != "" && text != same {
 			return ""
 		}
-		same = string(text)
+		same = text
 	}
 	return same
 }

@@ -2,7 +2,6 @@ package shm
 
 import (
 	"cmp"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
@@ -114,10 +114,7 @@ func (c *cores) move() {
 // bestCores sorts free cores: those without a sibling thread that is taken before others, and among these the ones that
 // were idle longest.
 func bestCores(system fs.FS, free, taken []int, idle func(core int) uint64) []int {
-	siblings := func(core int) string { // "" if they are not known
-		text, _ := fs.ReadFile(system, fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", core))
-		return string(text)
-	}
+	siblings := func(core int) string { return cpu.Read(system, core, cpu.Siblings) } // "" if they are not known
 	shared := map[string]int{}
 	for _, core := range taken {
 		shared[siblings(core)] = 1

@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -24,7 +25,7 @@ func machine(siblings bool, idle ...int) fstest.MapFS {
 	for core, ticks := range idle {
 		text += fmt.Sprintf("cpu%d 70 1 20 %d 3 0 5 0 0 0\n", core, ticks-3)
 		if siblings {
-			files[fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", core)] =
+			files[cpu.Folder(core)+cpu.Siblings] =
 				&fstest.MapFile{Data: fmt.Appendf(nil, "%d,%d\n", core%4, core%4+4)}
 		}
 	}

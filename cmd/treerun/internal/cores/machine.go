@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/internal/numbers"
 )
 
@@ -35,9 +36,9 @@ const (
 // kinds has the names of levels in messages, and the file with the cores that share the part of a core, in its folder.
 var kinds = map[Level]struct{ name, file string }{
 	NUMA:     {"NUMA node", "node[0-9]*/cpulist"},
-	Socket:   {"socket", "topology/core_siblings_list"},
-	L3:       {"L3 cache", "cache/index[0-9]*/shared_cpu_list"},
-	physical: {"physical core", "topology/thread_siblings_list"},
+	Socket:   {"socket", cpu.Socket},
+	L3:       {"L3 cache", cpu.L3},
+	physical: {"physical core", cpu.Siblings},
 }
 
 // parts returns the parts of a level that have allowed cores, by the first of these.
@@ -49,7 +50,7 @@ func (m *Machine) parts(level Level) (list []Place, err error) {
 		p := m.partOf(level, left[0])
 		if p.Cores = common(left, p.Cores); !slices.Contains(p.Cores, left[0]) {
 			return nil, fmt.Errorf("the kernel does not show the %s of core %d in /%s", kinds[level].name, left[0],
-				folder(left[0]))
+				cpu.Folder(left[0]))
 		}
 		list = append(list, p)
 		left = slices.DeleteFunc(slices.Clone(left), func(core int) bool { return slices.Contains(p.Cores, core) })
@@ -63,33 +64,24 @@ func (m *Machine) partOf(level Level, core int) (p Place) {
 	if p, ok := m.known[key]; ok {
 		return p
 	}
-	found, _ := fs.Glob(m.System, folder(core)+kinds[level].file)
-	for _, file := range found {
-		switch dir := path.Dir(file); {
-		case level == L3 && m.read(dir+"/level") != "3":
-			continue
-		case level == NUMA:
-			p.Part = "NUMA node " + strings.TrimPrefix(path.Base(dir), "node")
-		case level == Socket:
-			p.Part = "socket " + m.read(folder(core)+"topology/physical_package_id")
-		default:
-			p.Part = "one " + kinds[level].name
+	file := kinds[level].file
+	switch level {
+	case NUMA:
+		found, _ := fs.Glob(m.System, cpu.Folder(core)+file)
+		for _, path := range found {
+			file = strings.TrimPrefix(path, cpu.Folder(core))
 		}
-		p.Cores = numbers.ParseList(m.read(file), maxCores)
+		p.Part = "NUMA " + strings.Replace(path.Dir(file), "node", "node ", 1)
+	case Socket:
+		p.Part = "socket " + cpu.Read(m.System, core, "topology/physical_package_id")
+	default:
+		p.Part = "one " + kinds[level].name
 	}
+	p.Cores = numbers.ParseList(cpu.Read(m.System, core, file), maxCores)
 	if m.known != nil {
 		m.known[key] = p
 	}
 	return p
-}
-
-// folder is the kernel's folder of a core.
-func folder(core int) string { return fmt.Sprintf("sys/devices/system/cpu/cpu%d/", core) }
-
-// read returns the line that is a file, "" where there is none.
-func (m *Machine) read(file string) string {
-	text, _ := fs.ReadFile(m.System, file)
-	return strings.TrimSpace(string(text))
 }
 
 // maxCores is more than the kernel numbers.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/testutil"
 )
@@ -50,30 +51,30 @@ func machine(t testing.TB, words []string) *Machine {
 		}
 		without = strings.TrimPrefix(w, "without=")
 	}
-	coreOf := func(cpu int) int {
+	coreOf := func(thread int) int {
 		if slices.Contains(words, "adjacent") {
-			return cpu / dims[4]
+			return thread / dims[4]
 		}
-		return cpu % cores
+		return thread % cores
 	}
 	files := fstest.MapFS{}
-	online := slices.DeleteFunc(numbers.Below(threads), func(cpu int) bool { return slices.Contains(offline, cpu) })
-	for _, cpu := range online {
+	online := slices.DeleteFunc(numbers.Below(threads), func(thread int) bool { return slices.Contains(offline, thread) })
+	for _, thread := range online {
 		write := func(name, text string) {
 			if !strings.Contains(name, without) {
-				files[folder(cpu)+name] = &fstest.MapFile{Data: []byte(text + "\n")}
+				files[cpu.Folder(thread)+name] = &fstest.MapFile{Data: []byte(text + "\n")}
 			}
 		}
 		sharing := func(size int) string { // in blocks of size cores
 			return List(slices.DeleteFunc(slices.Clone(online), func(other int) bool {
-				return coreOf(other)/size != coreOf(cpu)/size
+				return coreOf(other)/size != coreOf(thread)/size
 			}))
 		}
 		cache, node := dims[3], dims[3]*dims[2]
 		write("topology/thread_siblings_list", sharing(1))
 		write("topology/core_siblings_list", sharing(node*dims[1]))
-		write("topology/physical_package_id", fmt.Sprint(coreOf(cpu)/(node*dims[1])))
-		write(fmt.Sprintf("node%d/cpulist", coreOf(cpu)/node), sharing(node))
+		write("topology/physical_package_id", fmt.Sprint(coreOf(thread)/(node*dims[1])))
+		write(fmt.Sprintf("node%d/cpulist", coreOf(thread)/node), sharing(node))
 		for i, level := range []string{"1", "1", "2", "3"} {
 			shared := sharing(1)
 			if level == "3" {
