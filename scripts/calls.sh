@@ -34,7 +34,7 @@ esac
 out=${OUT:-docs/lab}
 [ "$(id -u)" != 0 ] || sets="1x2 1x4 2x2 1x2+1 1x4+1 2x2+1"
 prepare bin/mpich_shim.so
-installed ./scripts/calls
+installed ./scripts/measure
 installed ./scripts/report
 mkdir -p "$out" "$work/kit/bin"
 cp "$peers/bin/mpich_shim.so" "$work/kit/bin"
@@ -43,6 +43,6 @@ for mpi in openmpi mpich; do
         { cat "$work/stderr" >&2; fail "cannot compile mpi_calls.c with mpicc.$mpi"; }
 done
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/report" calls -treerun "$work/treerun" -program "$work/calls" -peers "$work/kit" -about "$version" \
+"$work/report" calls -treerun "$work/treerun" -program "$work/measure" -peers "$work/kit" -about "$version" \
     -repeat "$repeat" -sets "${SETS:-$sets}" -args "$seconds${CALLS:+ $CALLS}" "$out"
 scripts/page.sh calls "$out"

@@ -1,5 +1,5 @@
-/* Every collective and every kind of message, back to back: the MPI twin of scripts/calls, with the same names, sizes,
- * method and output.
+/* Every collective and every kind of message, back to back: the MPI twin of scripts/measure calls, with the same names,
+ * sizes, method and output.
  *
  *   mpi_calls SECONDS [NAME...]
  *

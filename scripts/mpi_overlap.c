@@ -1,5 +1,5 @@
-/* How much of an AllReduce takes place while the program does other work: the MPI twin of scripts/overlap, with the same
- * output.
+/* How much of an AllReduce takes place while the program does other work: the MPI twin of scripts/measure overlap, with the
+ * same output.
  *
  *   mpi_overlap BYTES ITERATIONS
  *

@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 trap 'rm -rf "$work"' EXIT
 export LIMIT=${LIMIT:-120}
 prepare bin/mpich_shim.so
-installed ./scripts/overlap
+installed ./scripts/measure
 for mpi in openmpi mpich; do
     "mpicc.$mpi" -O2 -o "$work/mpi_overlap.$mpi" scripts/mpi_overlap.c
 done
@@ -35,9 +35,9 @@ for np in ${RANKS:-2}; do
         rm -f "$work"/row.*
         for ((rep = 0; rep < ${REPEAT:-5}; rep++)); do
             for who in $impls; do
-                program=$work/mpi_overlap.$who
-                [ "$who" != treerun ] || program=$work/overlap
-                launch "$who" "$np" "$program" "$(numfmt --from=iec "$size")" "${ITERATIONS:-100}" 2> /dev/null |
+                program=("$work/mpi_overlap.$who")
+                [ "$who" != treerun ] || program=("$work/measure" overlap)
+                launch "$who" "$np" "${program[@]}" "$(numfmt --from=iec "$size")" "${ITERATIONS:-100}" 2> /dev/null |
                     sed 's/^\[0\] //' >> "$work/row.$who" || true
             done
         done

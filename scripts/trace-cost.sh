@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 reader=
 trap '[ -z "$reader" ] || kill "$reader"; rm -rf "$work"' EXIT
-CGO_ENABLED=${CGO_ENABLED:-1} go build -o "$work" ./cmd/treerun ./scripts/tracecost
+CGO_ENABLED=${CGO_ENABLED:-1} go build -o "$work" ./cmd/treerun ./scripts/measure
 ranks=${RANKS:-2} sizes=${SIZES:-8 4096 32768 262144 1048576 4194304} seconds=${SECONDS_PER_SIZE:-0.3}
 
 # job VARIANT: one line per size.
@@ -24,11 +24,11 @@ job() {
     observer) args=(observe) ;;
     readers)
         flags=(--metrics "127.0.0.1:${PORT:-19191}")
-        "$work/tracecost" readers "127.0.0.1:${PORT:-19191}" &
+        "$work/measure" readers "127.0.0.1:${PORT:-19191}" &
         reader=$! ;;
     esac
     # shellcheck disable=SC2086
-    "$work/treerun" -np "$ranks" --tag-output=false "${flags[@]}" "$work/tracecost" "${args[@]}" "$seconds" $sizes
+    "$work/treerun" -np "$ranks" --tag-output=false "${flags[@]}" "$work/measure" trace "${args[@]}" "$seconds" $sizes
     if [ -n "$reader" ]; then
         kill "$reader"
         wait "$reader" 2> /dev/null || true

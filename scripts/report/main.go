@@ -65,9 +65,9 @@ func command(ctx context.Context, args []string) (err error) {
 	m := &run{record: &record{}}
 	f.StringVar(&m.treerun, "treerun", "", "the executable of treerun")
 	f.StringVar(&m.before, "before", "", "that of an earlier version, for plans-hosts")
-	f.StringVar(&m.program, "program", "", "that of examples/hello, for several-hosts, or of scripts/calls, for calls")
+	f.StringVar(&m.program, "program", "", "that of examples/hello, for several-hosts, or of scripts/measure, for calls")
 	f.StringVar(&m.sets, "sets", "", "sets of ranks, for calls: HOSTSxRANKS or HOSTSxRANKS+BUSY each")
-	f.StringVar(&m.args, "args", "", "arguments of scripts/calls")
+	f.StringVar(&m.args, "args", "", "arguments of scripts/measure calls")
 	f.StringVar(&m.peers, "peers", "", "the folder of the peers' kit, with bin/; empty: treerun alone")
 	f.StringVar(&m.about, "about", "", "the version of treerun")
 	f.BoolVar(&m.quick, "quick", false, "small messages, to test this program")

@@ -143,6 +143,9 @@ func (m *run) programLine(s *site, who, twin string, args ...string) []string {
 	if who != ownChoice {
 		return m.peer(s, who, twin, args)
 	}
+	if twin == everyCall {
+		args = append([]string{everyCall}, args...) // of scripts/measure
+	}
 	limit := fmt.Sprint(jobLimit.Seconds())
 	return slices.Concat([]string{m.treerun}, s.ranks(),
 		[]string{"--tag-output=false", "--timeout", limit, m.program}, args)

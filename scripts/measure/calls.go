@@ -1,18 +1,8 @@
-// Command calls measures every collective and every kind of message, back to back, from 8 B to 1 MiB. scripts/calls.sh
-// runs it in turns with its MPI twin, scripts/mpi_calls.c.
-//
-//	treerun -np 2 calls SECONDS [NAME...]
-//
-// Rank 0 prints a line of JSON for each call and size: the bytes of a rank's part, and the least mean of five passes,
-// each of SECONDS/5 or more between two barriers. With names it measures only the calls of these names.
 package main
 
 import (
-	"context"
 	"fmt"
-	"log"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -27,17 +17,17 @@ const (
 	burst  = 4       // calls that are started at once
 )
 
-var ctx = context.Background()
-
-func main() {
-	if len(os.Args) < 2 {
-		log.Fatal("usage: calls SECONDS [NAME...]")
-	}
-	seconds := must(strconv.ParseFloat(os.Args[1], 64))
+// calls measures every collective and every kind of message, back to back, from 8 B to 1 MiB. scripts/calls.sh runs it
+// in turns with its MPI twin, scripts/mpi_calls.c.
+//
+// Rank 0 prints a line of JSON for each call and size: the bytes of a rank's part, and the least mean of five passes,
+// each of SECONDS/5 or more between two barriers. With names it measures only the calls of these names.
+func calls(args []string) {
+	seconds := must(strconv.ParseFloat(args[0], 64))
 	w := must(rank.Init(ctx))
 	c := must(collective.New(ctx, w))
 	room := most * max(c.Size(), burst)
-	b := &bench{Comm: c, seconds: seconds / passes, names: os.Args[2:],
+	b := &bench{Comm: c, seconds: seconds / passes, names: args[1:],
 		send: make([]float64, room), recv: make([]float64, room)}
 	b.row("barrier", 0, func() { check(collective.Barrier(ctx, c)) })
 	for _, count := range []int{1, 128, 4096, most} {
@@ -54,18 +44,6 @@ func main() {
 	b.row("dup", 0, func() { check(must(c.Dup(ctx)).Close()) })
 	check(c.Close())
 	check(w.Close())
-}
-
-// An error ends the job.
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}
-
-func must[T any](v T, err error) T {
-	check(err)
-	return v
 }
 
 type bench struct {

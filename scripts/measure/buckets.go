@@ -12,7 +12,7 @@ import (
 // to the first, each in the same time, and layer i has i+1 parts of the gradients. Rank 0 prints the median times in
 // microseconds: of the AllReduce alone and the computation alone; of both, with one AllReduce at the end; and with
 // buckets of each size, where the gradients lie in one array, and where each has its own.
-func (b *bench) passes(how string, layers int, buckets []int) {
+func (b *pairs) passes(how string, layers int, buckets []int) {
 	work := map[string]func(time.Duration){"sleep": backoff.Nap, "compute": compute}[how]
 	whole := make([]float32, len(b.recv))
 	reduce := func() error { return collective.AllReduce(b.ctx, b.c, whole, whole, collective.Avg) }

@@ -1,19 +1,9 @@
-// Command overlap measures how much of an AllReduce takes place while the program does other work. It starts one,
-// sleeps or computes for the time that it takes alone, and waits for it. scripts/overlap.sh runs it beside MPI's. With
-// more arguments it measures backward passes with buckets of gradients, for scripts/buckets.sh.
-//
-//	treerun -np 2 overlap BYTES ITERATIONS
-//	treerun -np 2 overlap BYTES ITERATIONS sleep|compute LAYERS BUCKET...
-//
-// Rank 0 prints the median times in microseconds: of the call alone; of the sleep alone and with the call; of the
-// computation alone and with the call.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,10 +14,16 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-func main() {
+// overlap measures how much of an AllReduce takes place while the program does other work. It starts one, sleeps or
+// computes for the time that it takes alone, and waits for it. scripts/overlap.sh runs it beside MPI's. With more
+// arguments it measures backward passes with buckets of gradients, for scripts/buckets.sh.
+//
+// Rank 0 prints the median times in microseconds: of the call alone; of the sleep alone and with the call; of the
+// computation alone and with the call.
+func overlap(args []string) {
 	var numbers []int
 	how := ""
-	for i, arg := range os.Args[1:] {
+	for i, arg := range args {
 		n, err := strconv.Atoi(arg)
 		switch {
 		case i == 2 && (arg == "sleep" || arg == "compute"):
@@ -41,12 +37,12 @@ func main() {
 	if len(numbers) != 2 && how == "" || len(numbers) < 4 && how != "" || numbers[0] < 4 {
 		log.Fatal("usage: overlap BYTES ITERATIONS [sleep|compute LAYERS BUCKET...], of 4 bytes or more")
 	}
-	if err := run(context.Background(), how, numbers); err != nil {
+	if err := measureOverlap(context.Background(), how, numbers); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, how string, numbers []int) error {
+func measureOverlap(ctx context.Context, how string, numbers []int) error {
 	count, iterations := numbers[0]/4, numbers[1]
 	w, err := rank.Init(ctx)
 	if err != nil {
@@ -58,7 +54,7 @@ func run(ctx context.Context, how string, numbers []int) error {
 		return err
 	}
 	defer c.Close()
-	b := &bench{ctx: ctx, c: c, send: make([]float32, count), recv: make([]float32, count), iterations: iterations}
+	b := &pairs{ctx: ctx, c: c, send: make([]float32, count), recv: make([]float32, count), iterations: iterations}
 	if how != "" {
 		b.passes(how, numbers[2], numbers[3:])
 		return b.err
@@ -77,7 +73,7 @@ func run(ctx context.Context, how string, numbers []int) error {
 	return b.err
 }
 
-type bench struct {
+type pairs struct {
 	ctx        context.Context
 	c          *collective.Comm
 	send, recv []float32
@@ -87,7 +83,7 @@ type bench struct {
 }
 
 // around makes an AllReduce, and does the work between its start and the wait for it.
-func (b *bench) around(work func()) error {
+func (b *pairs) around(work func()) error {
 	r, err := collective.StartAllReduce(b.c, b.send, b.recv, collective.Sum)
 	if err != nil {
 		return err
@@ -97,7 +93,7 @@ func (b *bench) around(work func()) error {
 }
 
 // median returns the median time of f in microseconds, of the rank where it is longest. Every f follows a Barrier.
-func (b *bench) median(f func() error) float64 {
+func (b *pairs) median(f func() error) float64 {
 	all := make([]float64, b.iterations)
 	for i := range all {
 		if b.err == nil {

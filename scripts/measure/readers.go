@@ -10,7 +10,8 @@ import (
 // readers reads metrics at an address in four ways, until this process is ended: one connection after the other, as
 // fast as answers come; connections that send half of a request; ones that never read, like those of a stopped reader;
 // and ones that are reset before the answer, like those of a killed reader.
-func readers(address string) {
+func readers(args []string) {
+	address := args[0]
 	const request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 	for _, way := range []func(net.Conn){
 		func(c net.Conn) {

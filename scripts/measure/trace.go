@@ -1,14 +1,8 @@
-// Tracecost is a rank that times AllReduces, for scripts/trace-cost.sh. Rank 0 prints a line for each size: the bytes,
-// and the time of a call in microseconds, in the fastest pass. Others on a busy machine make some passes slower.
-//
-//	tracecost [observe] SECONDS SIZE...
-//	tracecost readers HOST:PORT
 package main
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -17,17 +11,11 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-func main() {
-	if len(os.Args) == 3 && os.Args[1] == "readers" {
-		readers(os.Args[2])
-	}
-	if err := run(context.Background(), os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+// trace times AllReduces, for scripts/trace-cost.sh. Rank 0 prints a line for each size: the bytes, and the time of a
+// call in microseconds, in the fastest pass. Others on a busy machine make some passes slower.
+func trace(args []string) { check(traceCost(context.Background(), args)) }
 
-func run(ctx context.Context, args []string) error {
+func traceCost(ctx context.Context, args []string) error {
 	w, err := rank.Init(ctx)
 	if err != nil {
 		return err
@@ -62,14 +50,14 @@ func run(ctx context.Context, args []string) error {
 	return w.Close()
 }
 
-// passes is the number of measurements of a size.
-const passes = 15
+// tracePasses is the number of measurements of a size.
+const tracePasses = 15
 
 // measure returns the time of a call in microseconds.
 func measure(ctx context.Context, c *collective.Comm, buf []float32, over time.Duration) (float64, error) {
 	calls := 2
 	var times []float64
-	for n := -2; n < passes; n++ { // two passes before to find the number of calls
+	for n := -2; n < tracePasses; n++ { // two passes before to find the number of calls
 		if err := collective.Barrier(ctx, c); err != nil {
 			return 0, err
 		}
@@ -84,7 +72,7 @@ func measure(ctx context.Context, c *collective.Comm, buf []float32, over time.D
 			times = append(times, float64(took)/1e3/float64(calls))
 			continue
 		}
-		calls = max(2, int(float64(calls)*float64(over)/passes/float64(took)))
+		calls = max(2, int(float64(calls)*float64(over)/tracePasses/float64(took)))
 		var err error
 		if calls, err = collective.AllReduceValue(ctx, c, calls, collective.Min); err != nil {
 			return 0, err
