@@ -46,7 +46,7 @@ row() {
     for how in sleep compute; do
         rm -f "$work/times"
         for ((rep = 0; rep < repeat; rep++)); do
-            timeout "$LIMIT" "$@" --tag-output=false "$work/measure" overlap "$bytes" "${ITERATIONS:-5}" $how "${LAYERS:-32}" \
+            timeout "$LIMIT" "$@" --tag-output=false "$work/measure" buckets "$bytes" "${ITERATIONS:-5}" $how "${LAYERS:-32}" \
                 "${buckets[@]}" 2>> "$work/errors" >> "$work/times" || { tail -3 "$work/errors" >&2; fail "$name: a job failed"; }
         done
         tr -d '[]' < "$work/times" | awk -v name="$name, $how" -v load="$(cut -d' ' -f1 /proc/loadavg)" '

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/rank"
 )
 
 const (
@@ -24,26 +20,24 @@ const (
 // each of SECONDS/5 or more between two barriers. With names it measures only the calls of these names.
 func calls(args []string) {
 	seconds := must(strconv.ParseFloat(args[0], 64))
-	w := must(rank.Init(ctx))
-	c := must(collective.New(ctx, w))
-	room := most * max(c.Size(), burst)
-	b := &bench{Comm: c, seconds: seconds / passes, names: args[1:],
-		send: make([]float64, room), recv: make([]float64, room)}
-	b.row("barrier", 0, func() { check(collective.Barrier(ctx, c)) })
-	for _, count := range []int{1, 128, 4096, most} {
-		b.collectives(count)
-		b.messages(count)
-	}
-	b.row("window", 8, b.window)
-	b.row("probe", 8, b.probe)
-	b.row("split", 0, func() {
-		d := must(c.Split(ctx, c.Rank()%2, c.Rank()))
-		check(collective.Barrier(ctx, d))
-		check(d.Close())
+	run(func(c *collective.Comm) {
+		room := most * max(c.Size(), burst)
+		b := &bench{Comm: c, seconds: seconds / passes, names: args[1:],
+			send: make([]float64, room), recv: make([]float64, room)}
+		b.row("barrier", 0, func() { check(collective.Barrier(ctx, c)) })
+		for _, count := range []int{1, 128, 4096, most} {
+			b.collectives(count)
+			b.messages(count)
+		}
+		b.row("window", 8, b.window)
+		b.row("probe", 8, b.probe)
+		b.row("split", 0, func() {
+			d := must(c.Split(ctx, c.Rank()%2, c.Rank()))
+			check(collective.Barrier(ctx, d))
+			check(d.Close())
+		})
+		b.row("dup", 0, func() { check(must(c.Dup(ctx)).Close()) })
 	})
-	b.row("dup", 0, func() { check(must(c.Dup(ctx)).Close()) })
-	check(c.Close())
-	check(w.Close())
 }
 
 type bench struct {
@@ -53,33 +47,13 @@ type bench struct {
 	send, recv []float64
 }
 
-// row measures a call: passes with more and more calls until one is long enough, then those that count.
+// row measures a call.
 func (b *bench) row(name string, bytes int, call func()) {
 	if len(b.names) > 0 && !slices.Contains(b.names, name) {
 		return
 	}
-	took, best := []float64{0}, math.Inf(1)
-	for pass, calls := -1, 1; pass < passes; {
-		check(collective.Barrier(ctx, b.Comm))
-		begin := time.Now()
-		for range calls {
-			call()
-		}
-		check(collective.Barrier(ctx, b.Comm))
-		took[0] = time.Since(begin).Seconds()
-		check(collective.Broadcast(ctx, b.Comm, took, took, 0))
-		if pass >= 0 {
-			best = min(best, took[0]/float64(calls))
-		}
-		if pass >= 0 || took[0] >= b.seconds {
-			pass++
-		} else {
-			calls = int(float64(calls)*min(10, max(1.2, b.seconds/max(took[0], 1e-9)))) + 1
-		}
-	}
-	if b.Rank() == 0 {
-		fmt.Printf("{\"collective\":%q,\"bytes\":%d,\"time_us\":%.3f}\n", name, bytes, best*1e6)
-	}
+	us := least(b.Comm, passes, b.seconds, call)
+	show(b.Comm, `{"collective":%q,"bytes":%d,"time_us":%.3f}`, name, bytes, us)
 }
 
 // collectives measures those with the given number of elements of each rank.
