@@ -78,7 +78,7 @@ func newOptions() *options {
 		"limit the memory of each rank to this `SIZE`, by a control group")
 	f.Var(cmdline.RankSet(&j.Debug), "debug",
 		"run these `RANKS` under Delve (dlv), and print the command that connects to each; no limit of time holds")
-	f.BoolVar(&j.OneOutput, "merge-stderr", false, "show the stderr of the ranks on stdout")
+	f.BoolVar(&j.OneOutput, "merge-stderr", false, "the stderr of each rank is its stdout")
 	f.Var(cmdline.Setter("RANK", o.setStdin), "stdin",
 		"the rank that reads stdin, all or none (default: 0); others have an empty one")
 	f.StringVar(&j.OutputDir, "output-dir", "",

@@ -20,14 +20,14 @@ import (
 // child is one rank.
 type child struct {
 	rank, pid int
-	attempt   int                 // number of processes that the rank had before
-	news      uint32              // number of news that were published
-	streams   [wire.Streams]*Pipe // closed by their readers
-	dir       string              // its folder at its start
-	began     time.Time           // its start
-	file      *os.File            // its job file
-	events    int                 // the size of the recording in that file; 0: there is none
-	control   *Pipe               // this process's end of its control socket
+	attempt   int       // number of processes that the rank had before
+	news      uint32    // number of news that were published
+	streams   []*Pipe   // closed by their readers
+	dir       string    // its folder at its start
+	began     time.Time // its start
+	file      *os.File  // its job file
+	events    int       // the size of the recording in that file; 0: there is none
+	control   *Pipe     // this process's end of its control socket
 	// out carries messages to it: at most one per rank of the job, and one more. A rank that
 	// never reads keeps the goroutine waiting, until close.
 	out wire.Queue[*job.Message]
@@ -118,9 +118,7 @@ func (c *child) close() {
 func (c *child) discard() {
 	c.close()
 	for _, s := range c.streams {
-		if s != nil {
-			_ = s.Close()
-		}
+		_ = s.Close()
 	}
 }
 

@@ -41,7 +41,11 @@ func (d *Debugged) Run() (int, error) {
 	found := make(chan string, 1)
 	cmd := exec.Command(d.Delve, slices.Concat([]string{"exec", "--headless", "--api-version=2", "--accept-multiclient",
 		"--listen=127.0.0.1:0", d.Path, "--"}, d.Args[1:])...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, &listenLine{found: found}, os.Stderr
+	line := &listenLine{found: found}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, line, os.Stderr
+	if sameFile(os.Stdout, os.Stderr) {
+		cmd.Stderr = line // one pipe for both keeps their order
+	}
 	// The program has these files, too. Without the variable Delve starts a process that has them, in another session.
 	cmd.ExtraFiles = []*os.File{jobFD - 3: os.NewFile(jobFD, "job file"), controlFD - 3: os.NewFile(controlFD, "control")}
 	cmd.Env = append(d.Env, "GO_TELEMETRY_CHILD=2")
@@ -54,6 +58,7 @@ func (d *Debugged) Run() (int, error) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case <-ended:
+		_, _ = os.Stdout.Write(line.before)
 	case address := <-found:
 		text := fmt.Sprintf("treerun: rank %s is in the debugger: dlv connect %s", rank, address)
 		if d.Host != "" {
@@ -135,9 +140,16 @@ func (l *listenLine) Write(text []byte) (int, error) {
 		return len(text), nil
 	}
 	l.found <- string(address)
-	l.found = nil
+	l.found, l.before = nil, nil
 	_, err := os.Stdout.Write(slices.Concat(before, rest))
 	return len(text), err
+}
+
+// sameFile reports whether two files are the same one.
+func sameFile(a, b *os.File) bool {
+	first, err := a.Stat()
+	second, err2 := b.Stat()
+	return err == nil && err2 == nil && os.SameFile(first, second)
 }
 
 // endOrphans kills the process groups of orphans that are children of this process, their subreaper: the program where

@@ -132,15 +132,21 @@ func (sp *spawner) start(local, attempt int) (*child, error) {
 // open opens the connections with the rank, and appends the rank's ends of stdout, stderr and the control socket to
 // theirs.
 func (sp *spawner) open(c *child, local int, theirs *[]int) (err error) {
-	for i, name := range streamNames {
+	names := streamNames[:]
+	if sp.host.job.OneOutput {
+		names = names[:wire.Stdout+1]
+	}
+	for _, name := range names {
 		var fds [2]int
 		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 			return os.NewSyscallError("pipe2", err)
 		}
 		*theirs = append(*theirs, fds[1])
-		if c.streams[i], err = NewPipe(fds[0], fmt.Sprintf("%s of rank %d", name, c.rank)); err != nil {
+		p, err := NewPipe(fds[0], fmt.Sprintf("%s of rank %d", name, c.rank))
+		if err != nil {
 			return err
 		}
+		c.streams = append(c.streams, p)
 	}
 	if err = c.openControl(theirs); err == nil {
 		c.file, err = sp.jobFile(c.rank, local)
@@ -174,11 +180,12 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 		env = Setenv(env, e)
 	}
 	c.dir, c.began = p.Dir, time.Now()
+	n := len(c.streams) // of 1, stderr is stdout
 	attr := &syscall.ProcAttr{
 		Dir: p.Dir,
 		Env: env,
-		Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),
-			controlFD: uintptr(theirs[2])},
+		Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[n-1]), jobFD: c.file.Fd(),
+			controlFD: uintptr(theirs[n])},
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	err = sp.withBinding(local, func() error {

@@ -61,7 +61,7 @@ type Job struct {
 
 	Tag       output.Tag
 	Show      []int  // ranks whose output is shown; nil: all
-	OneOutput bool   // show the stderr of the ranks on stdout
+	OneOutput bool   // the stderr of each rank is its stdout
 	Result    string // file for the result of the job as JSON; "": none
 	stored    bool   // it was written
 	OutputDir string // also write the output of each rank to files here; "": none

@@ -20,16 +20,16 @@ import (
 type rankState struct {
 	End       // its known part
 	host      *hostState
-	blob      []byte // of its latest Renew
-	epoch     int    // the latest that it is a member of
-	renewable bool   // it takes part in epochs
-	joining   bool   // it is a member of none yet
-	added     bool   // no epoch waits for it
-	counted   bool   // it has failed, and the membership knows that
-	past      bool   // it was lost in an epoch that other ranks have outlived
-	streams   [wire.Streams]*output.Stream
-	opened    [wire.Streams]bool // its output has begun to arrive, or none will
-	silent    bool               // its stderr has ended
+	blob      []byte                       // of its latest Renew
+	epoch     int                          // the latest that it is a member of
+	renewable bool                         // it takes part in epochs
+	joining   bool                         // it is a member of none yet
+	added     bool                         // no epoch waits for it
+	counted   bool                         // it has failed, and the membership knows that
+	past      bool                         // it was lost in an epoch that other ranks have outlived
+	streams   [wire.Streams]*output.Stream // the same one twice where stderr is stdout
+	opened    [wire.Streams]bool           // its output has begun to arrive, or none will
+	silent    bool                         // its stderr has ended
 
 	unreported    unreported
 	failedByPeer  bool // a call of it has failed because another rank has ended
@@ -37,6 +37,9 @@ type rankState struct {
 	controlClosed bool // no more messages will come from it
 	ended         bool
 }
+
+// merged reports whether the stderr of the rank is its stdout.
+func (r *rankState) merged() bool { return r.streams[wire.Stdout] == r.streams[wire.Stderr] }
 
 // unaware reports whether the failure of another rank may not have reached the rank yet.
 func (r *rankState) unaware() bool {
@@ -177,7 +180,7 @@ func (s *supervisor) onStream(h *hostState, body wire.Body, src output.Source) {
 				r.streams[b.Number].Run(src)
 				s.post(func() {
 					s.printing--
-					if b.Number == wire.Stderr {
+					if b.Number == wire.Stderr || r.merged() {
 						r.silent = true
 						s.printNotices(false)
 					}

@@ -113,6 +113,7 @@ type failure struct {
 	unclosed []End    // ranks that had exited before without closing their world
 	ends     []End    // of all ranks
 	stderr   []string // last lines of the rank
+	merged   bool     // these are those of stdout
 	resumed  bool     // this process had been stopped shortly before
 	calls    string   // lines about the latest calls of all ranks
 }
@@ -158,11 +159,15 @@ func (f failure) String() string {
 		fmt.Fprintf(&b, "\n    after   %s", others)
 	}
 	b.WriteString(f.calls)
+	name := "stderr"
+	if f.merged {
+		name = "stdout"
+	}
 	if len(f.stderr) == 0 {
-		b.WriteString("\n    stderr  is empty")
+		fmt.Fprintf(&b, "\n    %s  is empty", name)
 		return b.String()
 	}
-	b.WriteString("\n    stderr  ended with:")
+	fmt.Fprintf(&b, "\n    %s  ended with:", name)
 	for _, line := range f.stderr {
 		b.WriteString("\n      | " + line)
 	}

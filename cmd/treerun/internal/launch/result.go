@@ -123,7 +123,10 @@ func (s *supervisor) resultCause() *resultCause {
 
 func (r *rankState) result() resultRank {
 	out := resultRank{Rank: r.Rank, Host: r.host.Name, PID: r.PID, Attempt: r.Attempt, Stopped: r.Stopped, Hint: r.Hint,
-		Stdout: lines(r, wire.Stdout), Stderr: lines(r, wire.Stderr)}
+		Stdout: lines(r, wire.Stdout), Stderr: []string{}}
+	if !r.merged() {
+		out.Stderr = lines(r, wire.Stderr)
+	}
 	if r.Unstarted != "" {
 		out.Hint = r.Unstarted
 	}

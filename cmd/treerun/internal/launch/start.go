@@ -83,10 +83,6 @@ func (s *supervisor) newRank(h *hostState, rank, attempt int) (*rankState, error
 	r := &rankState{host: h, End: End{End: wire.End{Rank: rank, Attempt: attempt}, Host: h.Name}}
 	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
 	for i, file := range [wire.Streams]string{"stdout", "stderr"} {
-		sink := sinks[i]
-		if s.job.OneOutput {
-			sink = s.job.Screen.Out
-		}
 		options := output.Options{Tag: s.job.Tag, Host: h.Name, Single: s.job.Size == 1 && !s.renews(),
 			Hidden: s.job.Show != nil && !slices.Contains(s.job.Show, rank)}
 		if s.job.OutputDir != "" {
@@ -96,7 +92,12 @@ func (s *supervisor) newRank(h *hostState, rank, attempt int) (*rankState, error
 				return nil, host.StartError(rank, s.job.Size, err)
 			}
 		}
-		r.streams[i] = output.NewStream(sink, rank, options)
+		r.streams[i] = output.NewStream(sinks[i], rank, options)
+		if i == wire.Stderr && s.job.OneOutput { // its file remains empty
+			r.streams[i].Discard()
+			r.streams[i], r.opened[i] = r.streams[wire.Stdout], true
+			continue
+		}
 		s.printing++
 	}
 	return r, nil
@@ -212,7 +213,7 @@ func (s *supervisor) wireJob() *wire.Run {
 	j := &wire.Run{File: file, Args: s.job.Args, Parts: s.job.Parts, Env: s.job.Exports, Cores: s.job.Cores,
 		Machines: s.machines(), GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.port, Stdin: s.job.StdinRank,
 		ReportBindings: s.job.Report && s.attempt == 0, Again: s.job.Lives.Policy != membership.Stop,
-		Debug: s.job.Debug, Memory: int64(s.job.Memory)}
+		Debug: s.job.Debug, Memory: int64(s.job.Memory), OneOutput: s.job.OneOutput}
 	switch {
 	case s.job.Remote.Master != "":
 		j.Master = s.job.Remote.Master

@@ -70,6 +70,7 @@ type (
 		Memory   int64         // that each rank may use, in bytes; 0: any
 		Debug    []int         // ranks that run under a debugger, in ascending order
 
+		OneOutput      bool // the stderr of a rank is its stdout
 		ReportBindings bool // a Note for each rank
 	}
 
