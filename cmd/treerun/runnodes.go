@@ -107,8 +107,8 @@ func (o *options) fillNode(c *nodes.Config, key string) error {
 		return err
 	}
 	c.Size, c.PerNode = o.job.Size, o.place.PerHost
-	// Node 0 plans for all, so a node with other flags of planning gets an error.
-	c.Args = append(o.planning.Given(), o.job.Args...)
+	// Node 0 plans for all, and its flags hold for all ranks, so a node with other ones gets an error.
+	c.Args = slices.Concat(o.commonFlags(), o.planning.Given(), o.job.Args)
 	c.Version, c.Timeout = wire.Version(), remote.Timeout
 	c.Nodes, c.Seed, c.JobID = cmp.Or(n.count, c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
@@ -141,6 +141,18 @@ func (o *options) fillNode(c *nodes.Config, key string) error {
 		return fmt.Errorf("find the name of this host: %w", err)
 	}
 	return nil
+}
+
+// commonFlags returns the given flags of which the values of node 0 hold for the ranks of all nodes, besides those that
+// have a place of their own in a NodeHello.
+func (o *options) commonFlags() (given []string) {
+	for _, name := range []string{"bind-to", "cpus-per-rank", "debug", "encrypt", "gpu-bind", "gpus", "map-by",
+		"mem-per-rank", "merge-stderr", "on-failure", "ranks-per-gpu", "stdin"} {
+		if f := o.flags.Lookup(name); f.Changed {
+			given = append(given, "--"+name+"="+f.Value.String())
+		}
+	}
+	return given
 }
 
 // anyChanged reports whether one of these flags was given.
