@@ -136,11 +136,11 @@ func TestSlurmSrun(t *testing.T) {
 	// Ranks keep to the cores that Slurm gives treerun.
 	onOne := []string{"--nodes=1", "--ntasks=1", "--cpu-bind=map_cpu:0", "treerun", "--cpus-per-rank", "1"}
 	_, logs, code = s.run("srun", append(onOne, "--report-bindings", "hello")...)
-	if code != 0 || strings.Count(logs, "treerun: rank ") != 1 || !strings.Contains(logs, "treerun: rank 0: cores 0\n") {
+	if code != 0 || strings.Count(logs, "treerun: rank ") != 1 || !strings.Contains(logs, "treerun: rank 0: core 0\n") {
 		t.Errorf("srun on one core: code %d\n%s", code, logs)
 	}
 	_, logs, code = s.run("srun", append(onOne, "-np", "2", "hello")...)
-	if code != 64 || !strings.Contains(logs, "there is room for 1 rank, not 2, on cores 0, with CPU time for 1") {
+	if code != 64 || !strings.Contains(logs, "there is room for 1 rank, not 2, on core 0 (hint: ") {
 		t.Errorf("srun on one core: code %d\n%s", code, logs)
 	}
 	s.waitIdle()

@@ -1,9 +1,11 @@
 package cmdline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,8 +74,7 @@ func plainError(f *pflag.FlagSet, err error, others string) error {
 	var invalid *pflag.InvalidValueError
 	var number *strconv.NumError
 	if errors.As(err, &invalid) {
-		value, _, _ := strings.Cut(invalid.GetValue(), ":")
-		if ours := ourFlag(others, invalid.GetFlag().Name+"="+value); ours != "" {
+		if ours := ourValue(others, invalid.GetFlag(), invalid.GetValue()); ours != "" {
 			return fmt.Errorf("%w (hint: here, %s)", err, ours)
 		}
 	}
@@ -120,6 +121,31 @@ func ourFlag(others, name string) string {
 	}
 	return ""
 }
+
+// ourValue returns the replacement for a value of f as other programs have it, "" for none: a word and what modifies
+// it, as in numa:PE=2. Lines of others have an n for a number, and a modifier alone behind "=:".
+func ourValue(others string, f *pflag.Flag, text string) string {
+	number := digits.FindString(text)
+	replacement := func(text string) string {
+		ours := ourFlag(others, f.Name+"="+strings.ToLower(digits.ReplaceAllString(text, "n")))
+		return strings.ReplaceAll(ours, " N", " "+cmp.Or(number, "N"))
+	}
+	if ours := replacement(text); ours != "" {
+		return ours
+	}
+	word, modifiers, _ := strings.Cut(text, ":")
+	ours := []string{replacement(word)}
+	if v, ok := f.Value.(*value[string]); ok && word != "" && slices.Contains(v.words, word) {
+		ours[0] = "--" + f.Name + " " + word
+	}
+	for m := range strings.SplitSeq(modifiers, ":") {
+		ours = append(ours, replacement(":"+m))
+	}
+	return strings.Join(slices.DeleteFunc(ours, func(s string) bool { return s == "" }), " and ")
+}
+
+// digits matches a number in the value of a flag, but not that in l3.
+var digits = regexp.MustCompile(`\b[0-9]+\b`)
 
 // Nearest returns the one of names that a user may have meant by word, "" for none: between the common beginning and
 // end of both, the fewest letters differ, at most a third of the word's, or two have changed places.

@@ -70,11 +70,13 @@ type Place struct {
 
 // String describes a place that has cores.
 func (p Place) String() string {
-	return strings.TrimSuffix("cores "+List(p.Cores)+" of "+p.Part, " of ")
+	return strings.TrimSuffix(List(p.Cores)+" of "+p.Part, " of ")
 }
 
-// List formats numbers of cores.
-func List(cores []int) string { return topo.RankList(slices.Sorted(slices.Values(cores))) }
+// List names cores: "core 3", "cores 0-3".
+func List(cores []int) string {
+	return numbers.Plural(len(cores), "core") + " " + topo.RankList(slices.Sorted(slices.Values(cores)))
+}
 
 // common returns the values of a that b has, too.
 func common(a, b []int) []int {
@@ -166,11 +168,8 @@ func (r *Request) deal(m *Machine, s *Share, parts []Place, n int, divide bool) 
 		}
 		total += room[i]
 	}
-	most := min(total, s.Usable/max(1, r.PerRank))
-	if r.PerRank > 0 && (total == 0 || n > most && !r.Oversubscribe) {
-		return nil, fmt.Errorf("--cpus-per-rank %d: there is room for %s, not %d, on %s, with CPU time for %d (hint: fewer "+
-			"cores or ranks, or --oversubscribe where one has room)", r.PerRank, numbers.Count(most, "rank"), n,
-			numbers.Join(parts[:min(8, len(parts))], ", "), s.Usable)
+	if err := r.checkRoom(parts, total, n, s.Usable); err != nil {
+		return nil, err
 	}
 	on, at, count := make([]int, n), make([]int, n), make([]int, len(parts))
 	for k, i := 0, 0; k < n; i = (i + 1) % len(parts) {
@@ -192,4 +191,31 @@ func (r *Request) deal(m *Machine, s *Share, parts []Place, n int, divide bool) 
 		places[k] = Place{own, parts[i].Part}
 	}
 	return places, nil
+}
+
+// checkRoom returns an error where the cores that the user has set for each of n ranks are not there. The parts have
+// room for total ranks, and the quota of CPU time is that of usable cores.
+func (r *Request) checkRoom(parts []Place, total, n, usable int) error {
+	if r.PerRank == 0 || total > 0 && (r.Oversubscribe || n <= min(total, usable/r.PerRank)) {
+		return nil
+	}
+	most, all := 0, 0 // cores
+	for _, p := range parts {
+		most, all = max(most, len(p.Cores)), all+len(p.Cores)
+	}
+	where := numbers.Join(parts[:min(8, len(parts))], ", ")
+	if total == 0 {
+		hint := fmt.Sprintf("--cpus-per-rank %d", most)
+		if r.PerRank <= all {
+			hint = "--map-by slot"
+		}
+		return fmt.Errorf("--cpus-per-rank %d: a rank can have at most %s here: %s (hint: %s)", r.PerRank,
+			numbers.Count(most, "core"), where, hint)
+	}
+	room := fmt.Sprintf("there is room for %s, not %d, on %s", numbers.Count(total, "rank"), n, where)
+	if fewer := usable / r.PerRank; fewer < total {
+		room = fmt.Sprintf("the quota of CPU time, %s, is for %s, not %d", numbers.Count(usable, "core"),
+			numbers.Count(fewer, "rank"), n)
+	}
+	return fmt.Errorf("--cpus-per-rank %d: %s (hint: --oversubscribe lets ranks share cores)", r.PerRank, room)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/topo"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios into testdata")
@@ -66,7 +67,7 @@ func machine(t testing.TB, words []string) *Machine {
 			}
 		}
 		sharing := func(size int) string { // in blocks of size cores
-			return List(slices.DeleteFunc(slices.Clone(online), func(other int) bool {
+			return topo.RankList(slices.DeleteFunc(slices.Clone(online), func(other int) bool {
 				return coreOf(other)/size != coreOf(thread)/size
 			}))
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/internal/numbers"
@@ -20,10 +21,27 @@ type Slots struct {
 // slotsPattern matches lists of slots.
 var slotsPattern = regexp.MustCompile(strings.ReplaceAll(`^X([,;]X)*$`, "X", `(\d+:)?(\*|\d+(-\d+)?)`))
 
+// physicalMark matches the letter for the numbers of the system in a list of slots, with what is before it.
+var physicalMark = regexp.MustCompile(`(^|[,;:-])[pP]`)
+
+// slotsRange matches a range in a list of slots.
+var slotsRange = regexp.MustCompile(`(\d+)-(\d+)`)
+
 // check returns an error if the list is none.
 func (s *Slots) check() error {
-	if !slotsPattern.MatchString(s.List) {
-		return fmt.Errorf("%s: slot=%.40s: want cores as in 0-2,5, or those of a socket as in 1:0,1 and 0:*", s.Where, s.List)
+	if plain := physicalMark.ReplaceAllString(s.List, "$1"); !slotsPattern.MatchString(plain) {
+		return fmt.Errorf("%s: slot=%.40s: want cores as in 0-2,5, or those of a socket as in 1:0,1 and 0:*", s.Where,
+			s.List)
+	} else if plain != s.List {
+		return fmt.Errorf("%s: slot=%.40s: p is for the numbers of the system, and treerun counts cores as hwloc and Open "+
+			"MPI do (hint: lstopo -l shows the numbers)", s.Where, s.List)
+	}
+	for _, ends := range slotsRange.FindAllStringSubmatch(s.List, -1) {
+		first, err := strconv.Atoi(ends[1])
+		last, err2 := strconv.Atoi(ends[2])
+		if err == nil && err2 == nil && first > last {
+			return fmt.Errorf("%s: slot=%.40s: the range %s is backwards (hint: %d-%d)", s.Where, s.List, ends[0], last, first)
+		}
 	}
 	return nil
 }
@@ -92,7 +110,7 @@ func (m *Machine) pick(level Level, list string) (all Place, err error) {
 		all.Cores = append(all.Cores, parts[i].Cores...)
 	}
 	if wanted == nil {
-		return all, fmt.Errorf("treerun may use %s (cores %s), numbered from 0",
+		return all, fmt.Errorf("treerun may use %s (%s), numbered from 0",
 			numbers.Count(len(parts), kinds[level].name), List(m.Allowed))
 	}
 	return all, nil

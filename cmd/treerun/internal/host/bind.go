@@ -82,7 +82,7 @@ func newBinding(r *cores.Request, ranks []int, of gpus.Share, usable int, g *gpu
 func (b *binding) lines() []string {
 	var lines []string
 	for i, rank := range b.share.Ranks {
-		where := "any of cores " + cores.List(b.allowed)
+		where := "any of " + cores.List(b.allowed)
 		if b.places[i].Cores != nil {
 			where = b.places[i].String()
 		}
@@ -146,7 +146,7 @@ func (sp *spawner) withBinding(local int, start func() error) error {
 		return fmt.Errorf("sched_getaffinity: %w", err)
 	}
 	if err := unix.SchedSetaffinity(0, &mine); err != nil {
-		return fmt.Errorf("bind to cores %s: sched_setaffinity: %w (hint: --bind-to none)", cores.List(list), err)
+		return fmt.Errorf("bind to %s: sched_setaffinity: %w (hint: --bind-to none)", cores.List(list), err)
 	}
 	err := start()
 	if restoreErr := unix.SchedSetaffinity(0, &before); restoreErr != nil && err == nil {
