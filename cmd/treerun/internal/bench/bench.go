@@ -34,8 +34,8 @@ var helpText string
 // Subcommand is the name of bench, and of its ranks for launch.RankName.
 const Subcommand = "bench"
 
-// WrongResults is the exit code when an element was wrong.
-const WrongResults = 1
+// wrongResults is the exit code when an element was wrong.
+const wrongResults = 1
 
 // Rank runs a rank's part, with the arguments of the launcher. A signal simply ends it: the report is up to the
 // launcher.
@@ -142,7 +142,7 @@ func (r *results) finish(code int, err error) (int, error) {
 	}
 	if wrong, rows := countWrong(r.rows); wrong > 0 {
 		fmt.Fprintf(os.Stderr, "treerun: bench: %d wrong elements in %d of %d rows\n", wrong, rows, len(r.rows))
-		return WrongResults, nil
+		return wrongResults, nil
 	}
 	return 0, nil
 }

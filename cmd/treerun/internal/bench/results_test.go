@@ -117,7 +117,7 @@ func TestFinish(t *testing.T) {
 		files    bool
 	}{
 		"all":             {lines: 3, files: true},
-		"wrong elements":  {lines: 3, wrong: true, wantCode: WrongResults, files: true},
+		"wrong elements":  {lines: 3, wrong: true, wantCode: wrongResults, files: true},
 		"interrupted":     {lines: 2, code: 130, wantCode: 130, files: true},
 		"failed at once":  {lines: 0, code: 7, wantCode: 7},
 		"ended early":     {lines: 2, wantErr: "after 1 of 2 rows", files: true},

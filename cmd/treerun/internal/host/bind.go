@@ -119,7 +119,7 @@ func (sp *spawner) bind() error {
 		sp.file.Settings[CPUsSetting] = list
 		if r.Bind == cores.Auto && !r.Explicit() && sp.share.Total > len(b.allowed) && b.share.NUMANodes < 2 &&
 			sp.gpus.GPUs == nil {
-			sp.file.Settings[SharedCPUsSetting] = list
+			sp.file.Settings[sharedCPUsSetting] = list
 		}
 	}
 	for _, text := range b.lines() {

@@ -39,8 +39,8 @@ const CoresSetting = "cores"
 // separated by commas; only ranks that are bound have it.
 const CPUsSetting = "cpus"
 
-// SharedCPUsSetting is CPUsSetting where ranks that share a core may leave it for others.
-const SharedCPUsSetting = "shared-cpus"
+// sharedCPUsSetting is CPUsSetting where ranks that share a core may leave it for others.
+const sharedCPUsSetting = "shared-cpus"
 
 // spawner starts the ranks of one host.
 type spawner struct {

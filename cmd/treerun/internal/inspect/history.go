@@ -43,12 +43,12 @@ func (h *History) Glance(page io.ReaderAt, now time.Time) (longest int64) {
 		}
 	}
 	h.last = g
-	if g.Phase == status.Starting && g.Size > 0 && now.UnixNano()-g.Since >= int64(LeastSuspect) {
+	if g.Phase == status.Starting && g.Size > 0 && now.UnixNano()-g.Since >= int64(leastSuspect) {
 		return g.Since
 	}
 	for i := range h.waits {
 		since := h.waits[i].Since
-		if g.Phase == status.Running && IsSuspect(&h.waits[i], now.UnixNano()) && (longest == 0 || since < longest) {
+		if g.Phase == status.Running && isSuspect(&h.waits[i], now.UnixNano()) && (longest == 0 || since < longest) {
 			longest = since
 		}
 	}

@@ -9,23 +9,23 @@ import (
 	"github.com/treerun/treerun/internal/waits"
 )
 
-// A wait is suspect after LeastSuspect or, where that is longer, lateBy times the predicted time of its call. A rank
+// A wait is suspect after leastSuspect or, where that is longer, lateBy times the predicted time of its call. A rank
 // may keep others waiting by its work for LeastWork or, where that is longer, gaps times the longest time between two
 // of its calls so far.
 const (
-	LeastSuspect = time.Second
+	leastSuspect = time.Second
 	lateBy       = 20
 	LeastWork    = 10 * time.Second
 	gaps         = 5
 )
 
-// IsSuspect reports whether a wait has lasted too long to be a part of its call. now is Unix time in nanoseconds.
-func IsSuspect(w *waits.Waiting, now int64) bool {
+// isSuspect reports whether a wait has lasted too long to be a part of its call. now is Unix time in nanoseconds.
+func isSuspect(w *waits.Waiting, now int64) bool {
 	return w.GaveUp == 0 && now-w.Since >= int64(suspectAfter(w))
 }
 
 func suspectAfter(w *waits.Waiting) time.Duration {
-	return max(LeastSuspect, lateBy*time.Duration(min(w.Usual, int64(time.Hour))))
+	return max(leastSuspect, lateBy*time.Duration(min(w.Usual, int64(time.Hour))))
 }
 
 // Suspicion returns the time that ranks may wait before v, the verdict on them, is worth a line. sure reports whether
@@ -42,7 +42,7 @@ func (j *Job) Suspicion(v *waits.Verdict) (after time.Duration, sure bool) {
 	if !sure {
 		return max(LeastWork, after), false
 	}
-	after = LeastSuspect
+	after = leastSuspect
 	for i := range j.Ranks {
 		for k := range j.Ranks[i].Waits {
 			after = max(after, suspectAfter(&j.Ranks[i].Waits[k]))

@@ -46,7 +46,7 @@ func TestSuspicion(t *testing.T) {
 		}
 	}
 	w := waits.Waiting{Since: 1, Usual: int64(s)}
-	if IsSuspect(&w, int64(20*s)) || !IsSuspect(&w, int64(20*s)+1) {
+	if isSuspect(&w, int64(20*s)) || !isSuspect(&w, int64(20*s)+1) {
 		t.Error("a call of 1 s is not suspect from 20 s on")
 	}
 }

@@ -11,9 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -163,21 +161,6 @@ var all = sync.OnceValue(func() *metrics {
 			"The rate of these calls divided by the highest rate that any plan could reach, since the beginning.", bySize...),
 	}
 })
-
-// Names returns the names of all metrics.
-func Names() []string {
-	descs := make(chan *prometheus.Desc, 100)
-	(&collector{}).Describe(descs)
-	close(descs)
-	var names []string
-	for d := range descs {
-		_, text, _ := strings.Cut(d.String(), `fqName: "`)
-		name, _, _ := strings.Cut(text, `"`)
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/treerun/treerun/cmd/treerun/internal/recording"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/record"
@@ -150,7 +152,7 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		t.Fatal(err)
 	}
-	names, used := Names(), regexp.MustCompile(`treerun_[a-z_]+`)
+	names, used := metricNames(), regexp.MustCompile(`treerun_[a-z_]+`)
 	if len(names) != 16 {
 		t.Errorf("metrics %q", names)
 	}
@@ -166,4 +168,19 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
+}
+
+// metricNames returns the names of all metrics.
+func metricNames() []string {
+	descs := make(chan *prometheus.Desc, 100)
+	(&collector{}).Describe(descs)
+	close(descs)
+	var names []string
+	for d := range descs {
+		_, text, _ := strings.Cut(d.String(), `fqName: "`)
+		name, _, _ := strings.Cut(text, `"`)
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }

@@ -37,10 +37,10 @@ type ListedHost struct {
 	Where          string // its first mention, for errors: FILE:LINE:COLUMN, or "-H, column 2"
 }
 
-// Parse reads the value of -H: hosts between commas, each [USER@]HOST[:SLOTS].
+// parse reads the value of -H: hosts between commas, each [USER@]HOST[:SLOTS].
 // HOST is a name, an address (IPv6 in brackets), or several names as Slurm
 // writes them, n[01-04,9]. Columns count bytes from 1.
-func Parse(list string) ([]ListedHost, error) {
+func parse(list string) ([]ListedHost, error) {
 	l := hostList{index: make(map[string]int), fromFlag: true}
 	if strings.TrimSpace(list) == "" {
 		return nil, errors.New("-H names no host: is a variable in it not set?")
@@ -51,8 +51,8 @@ func Parse(list string) ([]ListedHost, error) {
 	return l.hosts, nil
 }
 
-// ParseFile reads a file of hosts. See Read.
-func ParseFile(path string) ([]ListedHost, error) {
+// parseFile reads a file of hosts. See Read.
+func parseFile(path string) ([]ListedHost, error) {
 	data, err := safefile.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("list of hosts: %w", err)

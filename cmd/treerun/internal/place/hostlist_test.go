@@ -67,7 +67,7 @@ func scenario(t *testing.T, input string) string {
 	case words[0] == "in":
 		return inAllocation(t, f.Args(), file.String())
 	case slices.Contains(words, "-H"):
-		hosts, err = Parse(*list)
+		hosts, err = parse(*list)
 	default:
 		hosts, err = Read("hosts", []byte(file.String()))
 	}
@@ -97,7 +97,7 @@ func byRankfile(list string, r Request, file string) string {
 		return err.Error()
 	}
 	if hosts, err = rankfileHosts(o.ranks); list != "" {
-		hosts, err = Parse(list)
+		hosts, err = parse(list)
 	}
 	if err == nil {
 		hosts, err = o.byRankfile(hosts, r)
@@ -271,20 +271,20 @@ func TestMapping(t *testing.T) {
 
 func TestParseFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
-	if _, err := ParseFile(path); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := parseFile(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("no file: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("a:2\n\nb slots=x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ParseFile(path); err == nil ||
+	if _, err := parseFile(path); err == nil ||
 		err.Error() != path+`:3:3: slots "x", want a whole number from 0 to 65536` {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Truncate(path, maxFile+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ParseFile(path); err == nil ||
+	if _, err := parseFile(path); err == nil ||
 		!strings.Contains(err.Error(), "list of hosts: read "+path+": has more than 16777216 bytes") {
 		t.Errorf("a huge file: %v", err)
 	}
@@ -297,7 +297,7 @@ func TestTooManyHosts(t *testing.T) {
 		strings.Repeat("x", 1000) + "[0-65535]", "n[" + strings.Repeat("0", 100_000) + "-65535]",
 		strings.TrimSuffix(strings.Repeat("n[0-65535],", 100), ","),
 	} {
-		if hosts, err := Parse(text); err == nil {
+		if hosts, err := parse(text); err == nil {
 			t.Errorf("%.40s: %d hosts", text, len(hosts))
 		}
 	}
@@ -310,7 +310,7 @@ func FuzzHosts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, read := range []func() ([]ListedHost, error){
-			func() ([]ListedHost, error) { return Parse(text) },
+			func() ([]ListedHost, error) { return parse(text) },
 			func() ([]ListedHost, error) { return Read("f", []byte(text)) },
 		} {
 			hosts, err := read()
@@ -360,7 +360,7 @@ func FuzzRankfile(f *testing.F) {
 		if err != nil && !strings.HasPrefix(err.Error(), "f:") || err == nil && len(own) == 0 {
 			t.Fatalf("%d hosts, error %v", len(own), err)
 		}
-		listed, _ := Parse("a,b")
+		listed, _ := parse("a,b")
 		o := Options{rankfile: "f", ranks: ranks}
 		places, err := o.byRankfile(listed, Request{})
 		n := 0

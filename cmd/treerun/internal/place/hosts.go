@@ -29,9 +29,9 @@ func (o *Options) Hosts(size, extra int) ([]launch.JobHost, int, error) {
 	case o.flags.Changed("hostfile") && o.hostfile == "":
 		return nil, 0, cmdline.Usagef("--hostfile names no file: is a variable in it not set?")
 	case o.flags.Changed("host"):
-		hosts, err = Parse(o.hosts)
+		hosts, err = parse(o.hosts)
 	case o.flags.Changed("hostfile"):
-		if hosts, err = ParseFile(o.hostfile); err != nil {
+		if hosts, err = parseFile(o.hostfile); err != nil {
 			err = fmt.Errorf("--hostfile: %w", err)
 		}
 	default:

@@ -95,7 +95,7 @@ func rankfileHosts(ranks []rankLine) ([]ListedHost, error) {
 		}
 	}
 	if l.hosts == nil {
-		return Parse("localhost")
+		return parse("localhost")
 	}
 	return l.hosts, nil
 }

@@ -26,10 +26,10 @@ type Case struct {
 func (o *Options) Cases(np int) []Case {
 	var list []Case
 	for _, name := range o.Collectives {
-		c := Case{Collective: Find(name), Root: -1}
+		c := Case{Collective: find(name), Root: -1}
 		types, ops, inFlight := o.Types, o.Ops, o.InFlight
-		if c.Empty() {
-			types = []Type{NoType}
+		if c.empty() {
+			types = []Type{noType}
 		}
 		if !c.Reduces() {
 			ops = []string{"none"}
@@ -58,7 +58,7 @@ func (o *Options) Cases(np int) []Case {
 // call is not the input of the next.
 func (o *Options) section(c Case, np int) (list []Case) {
 	passes, densities, overlaps := o.Passes, []float64{0}, []string{""}
-	if c.Kind == 0 || c.Empty() || c.Sparse && o.Stream {
+	if c.Kind == 0 || c.empty() || c.Sparse && o.Stream {
 		passes = []bool{false}
 	}
 	if c.Sparse {
@@ -91,7 +91,7 @@ func (c *Case) resize(bytes int64, np int) {
 		blocks = int64(np)
 	}
 	count := max(bytes/(blocks*int64(c.Type.Size)), 1)
-	if c.Empty() {
+	if c.empty() {
 		count = 0
 	}
 	c.Count, c.Bytes = int(count), count*blocks*int64(c.Type.Size)
@@ -106,8 +106,8 @@ func (c *Case) Stride(np int) int {
 
 const cacheLine = 64
 
-// Elements returns the number of elements that each of the two buffers of a rank needs for all cases of a type.
-func Elements(cases []Case, typ Type, np int) int {
+// elements returns the number of elements that each of the two buffers of a rank needs for all cases of a type.
+func elements(cases []Case, typ Type, np int) int {
 	n := 0
 	for _, c := range cases {
 		if c.Type == typ {
@@ -120,8 +120,8 @@ func Elements(cases []Case, typ Type, np int) int {
 // Memory returns the size of the buffers of all np ranks together, in bytes.
 func Memory(cases []Case, np int) int64 {
 	var bytes int64
-	for _, typ := range Types {
-		bytes = max(bytes, 2*int64(np)*int64(Elements(cases, typ, np))*int64(typ.Size))
+	for _, typ := range allTypes {
+		bytes = max(bytes, 2*int64(np)*int64(elements(cases, typ, np))*int64(typ.Size))
 	}
 	return bytes
 }
@@ -132,11 +132,11 @@ type Type struct {
 	Size int // bytes
 }
 
-// NoType is the type of a collective that carries no data.
-var NoType = Type{"none", 1}
+// noType is the type of a collective that carries no data.
+var noType = Type{"none", 1}
 
-// Types are the element types, in the order of "all".
-var Types = []Type{
+// allTypes are the element types, in the order of "all".
+var allTypes = []Type{
 	{"int8", 1}, {"uint8", 1}, {"int16", 2}, {"uint16", 2}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8},
 	{"float16", 2}, {"float32", 4}, {"float64", 8}, {"bfloat16", 2},
 }
@@ -144,8 +144,8 @@ var Types = []Type{
 // typeAliases maps names of nccl-tests and C to the types.
 var typeAliases = map[string]string{"half": "float16", "float": "float32", "double": "float64"}
 
-// Ops are the reduction operations, in the order of "all".
-var Ops = []string{"sum", "prod", "min", "max", "avg"}
+// allOps are the reduction operations, in the order of "all".
+var allOps = []string{"sum", "prod", "min", "max", "avg"}
 
 var ops = map[string]collective.Op{"none": collective.Sum, "sum": collective.Sum, "prod": collective.Prod,
 	"min": collective.Min, "max": collective.Max, "avg": collective.Avg}

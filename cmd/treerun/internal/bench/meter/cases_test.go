@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("the defaults are %+v", *o)
 	}
 	o = parsed(t, "--collective all -d all -o all --in-place=no")
-	if len(o.Collectives) != len(Collectives) || len(o.Types) != 12 || len(o.Ops) != 5 ||
+	if len(o.Collectives) != len(allCollectives) || len(o.Types) != 12 || len(o.Ops) != 5 ||
 		!slices.Equal(o.Passes, []bool{false}) {
 		t.Errorf("all is %+v", *o)
 	}
@@ -140,7 +140,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, c := range o.Cases(np) {
-			if c.Count < 0 || c.Bytes < 0 || c.Count == 0 != c.Empty() || c.Bytes > int64(o.End) && c.Count != 1 {
+			if c.Count < 0 || c.Bytes < 0 || c.Count == 0 != c.empty() || c.Bytes > int64(o.End) && c.Count != 1 {
 				t.Fatalf("%q: impossible case %+v", line, c)
 			}
 		}
@@ -232,14 +232,14 @@ func TestInFlight(t *testing.T) {
 	if s := cases[1].Stride(3); s != 128 {
 		t.Errorf("the buffers of 99 bytes are %d apart, want 128", s)
 	}
-	if n := Elements(cases, Type{"int8", 1}, 3); n != 50*128 {
+	if n := elements(cases, Type{"int8", 1}, 3); n != 50*128 {
 		t.Errorf("50 calls need %d elements", n)
 	}
 }
 
 func TestMemory(t *testing.T) {
 	cases := parsed(t, "-b 8 -e 1M -d int8,float64 --collective allreduce").Cases(4)
-	if n := Elements(cases, Type{"float64", 8}, 4); n != 1<<17 {
+	if n := elements(cases, Type{"float64", 8}, 4); n != 1<<17 {
 		t.Errorf("%d elements for 1 MiB of float64", n)
 	}
 	if m := Memory(cases, 4); m != 4*2<<20 {
@@ -252,7 +252,7 @@ func TestBus(t *testing.T) {
 	for name, want := range map[string]float64{"allreduce": 15, "reduce": 10, "broadcast": 10, "barrier": 0,
 		"allgather": 7.5, "reducescatter": 7.5, "alltoall": 7.5, "gather": 7.5, "scatter": 7.5, "sendrecv": 10,
 		"sparse-allreduce": 15} {
-		if got := Find(name).Bus(10, 4); math.Abs(got-want) > 1e-12 {
+		if got := find(name).Bus(10, 4); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: busbw %g of algbw 10 on 4 ranks, want %g", name, got, want)
 		}
 	}
@@ -264,7 +264,7 @@ func TestBus(t *testing.T) {
 		{"allreduce", false, 2000}, {"allreduce", true, 2000}, {"broadcast", false, 1125}, {"broadcast", true, 1000},
 		{"gather", false, 250}, {"gather", true, 218.75}, {"alltoall", true, 1750}, {"barrier", false, 0},
 	} {
-		if got := Find(c.name).Traffic(1000, c.inPlace, 8); math.Abs(got-c.want) > 1e-9 {
+		if got := find(c.name).traffic(1000, c.inPlace, 8); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s of 1000 bytes, in place %v, must move %g per rank, want %g", c.name, c.inPlace, got, c.want)
 		}
 	}

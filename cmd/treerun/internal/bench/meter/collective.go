@@ -15,8 +15,8 @@ type Collective struct {
 	Sparse   bool      // most of its data may be zero: there are densities and overlaps
 }
 
-// Collectives are all that can be measured, in the order of "all". The function calls has the call for each.
-var Collectives = []Collective{
+// allCollectives are all that can be measured, in the order of "all". The function calls has the call for each.
+var allCollectives = []Collective{
 	{Name: "allreduce", Kind: plan.AllReduce},
 	{Name: "reduce", Kind: plan.Reduce},
 	{Name: "broadcast", Kind: plan.Broadcast},
@@ -33,8 +33,8 @@ var Collectives = []Collective{
 // is reports whether c is of one of these kinds.
 func (c *Collective) is(kinds ...plan.Kind) bool { return slices.Contains(kinds, c.Kind) }
 
-// Empty reports whether c carries no data: it has one row, of size 0.
-func (c *Collective) Empty() bool { return c.is(plan.Barrier) }
+// empty reports whether c carries no data: it has one row, of size 0.
+func (c *Collective) empty() bool { return c.is(plan.Barrier) }
 
 // Reduces reports whether c takes an operation.
 func (c *Collective) Reduces() bool {
@@ -66,7 +66,7 @@ const allRanks = -1 // the combined input of all ranks
 // result returns the blocks of the result of a call on rank me of size. It returns nothing for a sparse collective,
 // which is compared in its own way, and for one without data.
 func (c *Collective) result(me, size, root, count int) []block {
-	if c.Sparse || c.Empty() || c.is(plan.Reduce, plan.Gather) && me != root {
+	if c.Sparse || c.empty() || c.is(plan.Reduce, plan.Gather) && me != root {
 		return nil
 	}
 	send, parts := c.lengths(1, size)
@@ -90,11 +90,11 @@ func (c *Collective) result(me, size, root, count int) []block {
 	return all
 }
 
-// Find returns the collective of a name, nil when there is none.
-func Find(name string) *Collective {
-	for i := range Collectives {
-		if Collectives[i].Name == name {
-			return &Collectives[i]
+// find returns the collective of a name, nil when there is none.
+func find(name string) *Collective {
+	for i := range allCollectives {
+		if allCollectives[i].Name == name {
+			return &allCollectives[i]
 		}
 	}
 	return nil
@@ -104,7 +104,7 @@ func Find(name string) *Collective {
 func (c *Collective) Bus(algbw float64, n int) float64 {
 	others := float64(n-1) / float64(n)
 	switch {
-	case c.Empty():
+	case c.empty():
 		return 0
 	case c.is(plan.AllReduce):
 		return algbw * 2 * others
@@ -114,11 +114,11 @@ func (c *Collective) Bus(algbw float64, n int) float64 {
 	return algbw
 }
 
-// Traffic returns the bytes that a rank must read and write at least, on the average of n ranks, for a message of the
+// traffic returns the bytes that a rank must read and write at least, on the average of n ranks, for a message of the
 // given size. Every rank can reach the memory of every other, so an input has to be read once, by some rank that
 // combines it or passes it on while it is in its cache, and every result has to be written once, unless it is there
 // already.
-func (c *Collective) Traffic(bytes int64, inPlace bool, n int) float64 {
+func (c *Collective) traffic(bytes int64, inPlace bool, n int) float64 {
 	send, recv := c.lengths(1, n)
 	read, written, ranks := float64(send), float64(recv), float64(n)
 	if c.Kind.HasParts() {
@@ -131,7 +131,7 @@ func (c *Collective) Traffic(bytes int64, inPlace bool, n int) float64 {
 		written /= ranks
 	}
 	switch own := written / ranks; {
-	case c.Empty():
+	case c.empty():
 		return 0
 	case !inPlace:
 	case c.Sparse:

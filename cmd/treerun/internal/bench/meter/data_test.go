@@ -28,7 +28,7 @@ func valueOf[T collective.Number](v T) float64 {
 // has. So the oracle may compute with integers.
 func TestExact(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 8, 19, 64, 255, 256, 257, 300, 2047, 2500} {
-		for _, op := range Ops {
+		for _, op := range allOps {
 			exactData[float32](t, op, n)
 			exactData[float64](t, op, n)
 			exactData[collective.Float16](t, op, n)
@@ -98,7 +98,7 @@ func TestWrapped(t *testing.T) {
 
 // Errors of collectives are detected: a single element, a shift, a rank that is left out or counted twice.
 func TestDifferences(t *testing.T) {
-	for _, op := range Ops {
+	for _, op := range allOps {
 		for _, n := range []int{2, 3, 8} {
 			t.Run(fmt.Sprintf("%s/%d", op, n), func(t *testing.T) {
 				differs[float32](t, op, n)

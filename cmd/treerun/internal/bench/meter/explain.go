@@ -32,10 +32,10 @@ type explainer struct {
 // machine over time affect several of them.
 const explainRounds = 3
 
-// Explain compares the shapes of plan for all cases of o on the ranks of a world and calls emit with every row, on
+// explain compares the shapes of plan for all cases of o on the ranks of a world and calls emit with every row, on
 // every rank; the texts in it are rank 0's. All ranks call it together, with the same options, which are for all
 // communicators.
-func Explain(ctx context.Context, world collective.World, o *Options, emit func(*Row) error,
+func explain(ctx context.Context, world collective.World, o *Options, emit func(*Row) error,
 	opts ...collective.Option) error {
 	e := &explainer{
 		o: o, np: world.Size(), opts: opts,
@@ -209,7 +209,7 @@ func (o *Options) setExplain(own []string) error {
 	o.Begin, o.End = o.Explain, o.Explain
 	o.Passes = []bool{false}
 	for _, name := range o.Collectives {
-		if c := Find(name); c.OneByOne {
+		if c := find(name); c.OneByOne {
 			return usage("--explain: %s has no plan", name)
 		}
 	}

@@ -32,7 +32,7 @@ func TestExplain(t *testing.T) {
 		var mu sync.Mutex
 		seen := make([][]*Row, c.np)
 		worlds(t, c.np, func(w *world) error {
-			return Explain(t.Context(), w, o, func(p *Row) error {
+			return explain(t.Context(), w, o, func(p *Row) error {
 				mu.Lock()
 				defer mu.Unlock()
 				seen[w.rank] = append(seen[w.rank], p)
@@ -91,7 +91,7 @@ func TestExplainHosts(t *testing.T) {
 	o := parsed(t, "--explain 4K --collective allreduce,broadcast,barrier -i 5 --max-seconds 0.1")
 	var seen []*Row
 	worlds(t, np, func(w *world) error {
-		return Explain(t.Context(), w, o, func(p *Row) error {
+		return explain(t.Context(), w, o, func(p *Row) error {
 			if w.rank == 0 {
 				seen = append(seen, p)
 			}

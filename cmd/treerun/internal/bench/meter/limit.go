@@ -50,7 +50,7 @@ func (m *meter[T]) minSeconds(ctx context.Context, k *Case, s *spread) (float64,
 	if k.Kind.HasRoot() {
 		latency = 0
 	}
-	if k.Empty() {
+	if k.empty() {
 		return latency, nil
 	}
 	total := k.Bytes * int64(k.Calls)
@@ -70,7 +70,7 @@ func (m *meter[T]) minSeconds(ctx context.Context, k *Case, s *spread) (float64,
 	if s != nil {
 		network = m.networkSeconds(s, network)
 	}
-	return latency + max(k.Traffic(total, k.InPlace, m.c.Size())/rate, network), nil
+	return latency + max(k.traffic(total, k.InPlace, m.c.Size())/rate, network), nil
 }
 
 // copyRate returns the bytes per second that a rank reads and writes while all ranks copy the given amount, from one

@@ -47,7 +47,7 @@ type meter[T collective.Number] struct {
 // touches it. The caller closes the meter.
 func newMeter[T collective.Number](s *session, cases []Case) (*meter[T], error) {
 	typ, c, o := cases[0].Type, s.c, s.o
-	n := max(Elements(cases, typ, c.Size()), minCopy/typ.Size)
+	n := max(elements(cases, typ, c.Size()), minCopy/typ.Size)
 	m := &meter[T]{
 		session: s,
 		times:   make([]float64, o.Iterations), calls: calls[T](), origin: time.Now(),
@@ -127,7 +127,7 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 	} else if err := m.addSparse(ctx, r, k, run.spread); err != nil {
 		return nil, err
 	}
-	if m.o.Check && !k.Empty() {
+	if m.o.Check && !k.empty() {
 		err = m.check(ctx, k, run, oracle, r)
 	}
 	return r, err

@@ -16,9 +16,9 @@ import (
 // There is a call for every collective that bench knows, and no other.
 func TestCalls(t *testing.T) {
 	known := calls[int32]()
-	for _, c := range Collectives {
+	for _, c := range allCollectives {
 		call, ok := known[c.Name]
-		if !ok || call.run == nil || (c.result(0, 2, 0, 1) == nil) != (c.Empty() || c.Sparse) ||
+		if !ok || call.run == nil || (c.result(0, 2, 0, 1) == nil) != (c.empty() || c.Sparse) ||
 			(call.start == nil) != c.OneByOne {
 			t.Errorf("%s cannot be called, or its result not compared", c.Name)
 		}
@@ -30,7 +30,7 @@ func TestCalls(t *testing.T) {
 }
 
 func TestOps(t *testing.T) {
-	for _, name := range Ops {
+	for _, name := range allOps {
 		if got := ops[name].String(); got != name {
 			t.Errorf("%s calls %s", name, got)
 		}
@@ -60,7 +60,7 @@ func TestAll(t *testing.T) {
 		var mu sync.Mutex
 		byRank := make([][]*Row, c.np)
 		onRanks(t, c.np, func(comm *collective.Comm) error {
-			return All(t.Context(), comm, comm, nil, o, func(r *Row) error {
+			return measureAll(t.Context(), comm, comm, nil, o, func(r *Row) error {
 				mu.Lock()
 				defer mu.Unlock()
 				byRank[comm.Rank()] = append(byRank[comm.Rank()], r)
@@ -150,7 +150,7 @@ func TestFailure(t *testing.T) {
 	onRanks(t, 2, func(c *collective.Comm) error {
 		o := parsed(t, "-b 64 -e 64 -i 2 -w 1")
 		refused := errors.New("refused")
-		err := All(t.Context(), c, c, nil, o, func(*Row) error { return refused })
+		err := measureAll(t.Context(), c, c, nil, o, func(*Row) error { return refused })
 		if !errors.Is(err, refused) {
 			t.Errorf("rank %d: %v", c.Rank(), err)
 		}
@@ -158,7 +158,7 @@ func TestFailure(t *testing.T) {
 		first.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err = All(ctx, c, c, nil, o, func(*Row) error { return nil })
+		err = measureAll(ctx, c, c, nil, o, func(*Row) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "allreduce of 64 bytes, float32: ") {
 			t.Errorf("rank %d: %v", c.Rank(), err)
 		}

@@ -89,7 +89,7 @@ func newOptions() (*Options, *flagValues) {
 	f.VarP(cmdline.IntRange(&r.check, 0, 1), "check", "c", "`1`: compare every element of one more call; 0: do not")
 	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"},
 		"`TYPE`,... or all: "+strings.Join(types, ", "))
-	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(Ops, ", "))
+	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(allOps, ", "))
 	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or the data")
 	f.Var(cmdline.LowerWord(&r.inPlace, "yes", "no", "both"), "in-place",
 		"`WHICH` columns are measured: yes, no or both; alone it means yes")
@@ -110,7 +110,7 @@ func newOptions() (*Options, *flagValues) {
 	f.Float64Var(&o.Fill, "fill", 1,
 		"of sparse collectives: `PART` of the elements of such a block, more than 0 and up to 1, that are not zero, "+
 			"drawn at random")
-	f.Var(cmdline.LowerWord(&o.Form, Forms...), "form",
+	f.Var(cmdline.LowerWord(&o.Form, forms...), "form",
 		"of sparse collectives: run as `FORM`: trees, aggregators, shared (on one host), dense or compact (on "+
 			"GPUs) (default: by price)")
 	f.Var(cmdline.IntRange(&o.Aggregators, 1, maxAggregators), "aggregators",
@@ -128,8 +128,8 @@ func newOptions() (*Options, *flagValues) {
 	f.BoolVarP(&o.Verbose, "verbose", "v", false,
 		"print on stderr the plans of the ranks, and for sparse collectives the chosen form, the density and the "+
 			"predicted time of every form")
-	for flag, words := range map[string][]string{"collective": collectives, "datatype": types, "op": Ops,
-		"overlap": Overlaps} {
+	for flag, words := range map[string][]string{"collective": collectives, "datatype": types, "op": allOps,
+		"overlap": allOverlaps} {
 		cmdline.SetWords(f, flag, append(slices.Clone(words), "all")...)
 	}
 	f.VisitAll(func(one *pflag.Flag) { one.DefValue = strings.Trim(one.DefValue, "[]") }) // those of lists
@@ -155,7 +155,7 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 	}
 	if o.Flags.NArg() > 0 {
 		arg, hint := o.Flags.Arg(0), ""
-		if Find(arg) != nil {
+		if find(arg) != nil {
 			hint = " (hint: --collective " + arg + ")"
 		}
 		return nil, usage("unexpected argument %q%s", arg, hint)
@@ -185,7 +185,7 @@ func (o *Options) parseLists(r *flagValues) (err error) {
 	if o.Collectives, err = parseNames("--collective", r.collectives, collectives); err != nil {
 		return err
 	}
-	if o.Ops, err = parseNames("--op", r.ops, Ops); err != nil {
+	if o.Ops, err = parseNames("--op", r.ops, allOps); err != nil {
 		return err
 	}
 	for i, name := range r.types {
@@ -196,7 +196,7 @@ func (o *Options) parseLists(r *flagValues) (err error) {
 		return err
 	}
 	for _, name := range types {
-		o.Types = append(o.Types, Types[slices.IndexFunc(Types, func(t Type) bool { return t.Name == name })])
+		o.Types = append(o.Types, allTypes[slices.IndexFunc(allTypes, func(t Type) bool { return t.Name == name })])
 	}
 	if err := o.parseSparse(r.densities); err != nil {
 		return err
@@ -269,10 +269,10 @@ func usage(format string, args ...any) error {
 
 // names returns the names of the collectives and of the element types that can be measured with the data on the device.
 func names(device string) (collectives, types []string) {
-	for _, c := range Collectives {
+	for _, c := range allCollectives {
 		collectives = append(collectives, c.Name)
 	}
-	for _, t := range Types {
+	for _, t := range allTypes {
 		if device == CPU || t.Name != "int16" && t.Name != "uint16" {
 			types = append(types, t.Name)
 		}

@@ -38,7 +38,7 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	}
 	row := func(r *Row) error { return emit(Record{Row: r}) }
 	if o.Explain > 0 {
-		return Explain(ctx, world, o, row)
+		return explain(ctx, world, o, row)
 	}
 	serves := world.Rank() >= world.Size()-o.Aggregators
 	var dev *cuda.Device
@@ -60,9 +60,11 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 		return err
 	}
 	if o.Aggregators == 0 {
-		return All(ctx, c, c, dev, o, row)
+		return measureAll(ctx, c, c, dev, o, row)
 	}
-	return withServers(ctx, c, serves, func(workers *collective.Comm) error { return All(ctx, workers, c, dev, o, row) })
+	return withServers(ctx, c, serves, func(workers *collective.Comm) error {
+		return measureAll(ctx, workers, c, dev, o, row)
+	})
 }
 
 // withServers runs body on the ranks of c that do not serve, with a communicator of these ranks, and serves on the
@@ -85,10 +87,10 @@ func withServers(ctx context.Context, c *collective.Comm, serves bool,
 	return errors.Join(err, own.Close())
 }
 
-// All measures all cases of o on a communicator, with data on this rank's device, nil for the host, and calls emit with
-// every row, on every rank. All ranks call it together. Sparse calls run on another communicator, which has the same
-// ranks first and may have more that serve, or on the same.
-func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *Options,
+// measureAll measures all cases of o on a communicator, with data on this rank's device, nil for the host, and calls
+// emit with every row, on every rank. All ranks call it together. Sparse calls run on another communicator, which has
+// the same ranks first and may have more that serve, or on the same.
+func measureAll(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *Options,
 	emit func(*Row) error) error {
 	cases := o.Cases(c.Size())
 	if dev != nil {
@@ -113,7 +115,7 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 
 // measureByType measures cases that have the same type, by its name.
 var measureByType = map[string]func(context.Context, *session, []Case, func(*Row) error) error{
-	"int8": measureRows[int8], "uint8": measureRows[uint8], NoType.Name: measureRows[uint8],
+	"int8": measureRows[int8], "uint8": measureRows[uint8], noType.Name: measureRows[uint8],
 	"int16": measureRows[int16], "uint16": measureRows[uint16], "int32": measureRows[int32], "uint32": measureRows[uint32],
 	"int64": measureRows[int64], "uint64": measureRows[uint64], "float32": measureRows[float32],
 	"float64": measureRows[float64], "float16": measureRows[collective.Float16],

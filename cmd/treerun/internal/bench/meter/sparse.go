@@ -213,12 +213,12 @@ func (m *meter[T]) networkSeconds(s *spread, dense float64) float64 {
 	return dense * n / (2 * (n - 1)) * float64(maxBlocks) / float64(max(len(s.union), 1))
 }
 
-// Overlaps are the ways in which the ranks' non-zero blocks can lie: all have the same ones; each has drawn its own; as
-// few as possible are also another's.
-var Overlaps = []string{"full", "random", "none"}
+// allOverlaps are the ways in which the ranks' non-zero blocks can lie: all have the same ones; each has drawn its own;
+// as few as possible are also another's.
+var allOverlaps = []string{"full", "random", "none"}
 
-// Forms are the forms in which a sparse collective can run.
-var Forms = []string{"trees", "aggregators", "shared", "dense", "compact"}
+// forms are the forms in which a sparse collective can run.
+var forms = []string{"trees", "aggregators", "shared", "dense", "compact"}
 
 // sparseTypes and sparseOps are the types and operations of sparse collectives.
 var (
@@ -247,10 +247,10 @@ func (o *Options) parseSparse(densities []string) error {
 		return usage("--density: want at least one")
 	}
 	var err error
-	if o.Overlaps, err = parseNames("--overlap", o.Overlaps, Overlaps); err != nil {
+	if o.Overlaps, err = parseNames("--overlap", o.Overlaps, allOverlaps); err != nil {
 		return err
 	}
-	sparse := slices.ContainsFunc(o.Collectives, func(name string) bool { return Find(name).Sparse })
+	sparse := slices.ContainsFunc(o.Collectives, func(name string) bool { return find(name).Sparse })
 	switch {
 	case !(o.Fill > 0 && o.Fill <= 1):
 		return usage("--fill %v: want a part above 0, up to 1", o.Fill)

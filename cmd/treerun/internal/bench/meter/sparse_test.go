@@ -21,7 +21,7 @@ func TestSpread(t *testing.T) {
 		{0, "full", 0, 0}, {1, "full", 1, 1}, {0.25, "full", 0.25, 0.25}, {0.1, "none", 0.4, 0.4}, {0.5, "none", 1, 1},
 		{0.1, "random", 0.3, 0.39}, {0.5, "random", 0.9, 0.97},
 	} {
-		k := Case{Collective: Find("sparse-allreduce"), Count: 256 * 1000, Density: c.density, Overlap: c.overlap}
+		k := Case{Collective: find("sparse-allreduce"), Count: 256 * 1000, Density: c.density, Overlap: c.overlap}
 		s := newSpread(&k, parsed(t, "--collective sparse-allreduce"), 4)
 		for q, has := range s.blocks {
 			if n := len(slices.DeleteFunc(slices.Clone(has), func(yes bool) bool { return !yes })); n != s.nonZero {
@@ -47,7 +47,7 @@ func TestSparseFill(t *testing.T) {
 		o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --fill .02 "+
 			"--overlap full,random -d float32,int64 -i 2 -w 1 --form "+text)
 		onRanks(t, 3, func(c *collective.Comm) error {
-			return All(t.Context(), c, c, nil, o, func(r *Row) error {
+			return measureAll(t.Context(), c, c, nil, o, func(r *Row) error {
 				if *r.Wrong != 0 || r.Sparse.Fill != .02 {
 					return fmt.Errorf("row %+v, sparse %+v", *r, r.Sparse)
 				}
@@ -79,7 +79,7 @@ func TestSparseRows(t *testing.T) {
 	o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density 0,.02,.3,1 --overlap all -d "+
 		"float32,bfloat16,int64 -o sum,min -i 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
-		return All(t.Context(), c, c, nil, o, func(r *Row) error {
+		return measureAll(t.Context(), c, c, nil, o, func(r *Row) error {
 			if r.Wrong == nil || *r.Wrong != 0 || r.Sparse == nil || r.Plan != r.Sparse.Form {
 				return fmt.Errorf("row %+v, sparse %+v", *r, r.Sparse)
 			}
