@@ -13,8 +13,8 @@ import (
 	"github.com/treerun/treerun/internal/call"
 )
 
-// MaxComms is the number of open communicators that a page shows. Of further ones it has the number only.
-const MaxComms = 64
+// maxComms is the number of open communicators that a page shows. Of further ones it has the number only.
+const maxComms = 64
 
 // maxWaits is the maximum size of the encoded waits.
 const maxWaits = 8 << 10
@@ -31,7 +31,7 @@ type header struct {
 	_          atomic.Uint32
 	phaseSince atomic.Int64 // Unix time in nanoseconds
 	_          [16]byte
-	used       [MaxComms]atomic.Uint32 // 1: the place has a communicator
+	used       [maxComms]atomic.Uint32 // 1: the place has a communicator
 	waits      [maxWaits]byte
 }
 
@@ -48,7 +48,7 @@ type Calls struct {
 // memory is a page. All fields have the same place on all processors.
 type memory struct {
 	header
-	comms [MaxComms]Calls
+	comms [maxComms]Calls
 }
 
 // Bytes is the size of a page.

@@ -76,12 +76,12 @@ func TestPage(t *testing.T) {
 	if again, _ := p.Open("again", 8); again != first || again.Log != (call.Log{}) || again.Rows[1].Calls != 0 {
 		t.Error("the place of a closed communicator has not been cleared, or not been used")
 	}
-	for range MaxComms {
+	for range maxComms {
 		_, hide := p.Open("more", 2)
 		defer hide()
 	}
-	if r := read(t, b); len(r.Comms) != MaxComms || r.Hidden != 2 {
-		t.Errorf("%d communicators, %d hidden, want %d and 2", len(r.Comms), r.Hidden, MaxComms)
+	if r := read(t, b); len(r.Comms) != maxComms || r.Hidden != 2 {
+		t.Errorf("%d communicators, %d hidden, want %d and 2", len(r.Comms), r.Hidden, maxComms)
 	}
 }
 

@@ -94,7 +94,7 @@ func nameOf(in string) string {
 
 // originOf returns the launcher's number of a rank of the scope, -1 if it is not known.
 func originOf(w *Wait, rank int) int {
-	r := w.Scope.InJob(rank)
+	r := w.Scope.inJob(rank)
 	switch {
 	case r < 0 || r >= w.job.Size:
 		return -1

@@ -8,8 +8,8 @@ type Scope struct {
 	ranks []int  // of the scope by their numbers in the job; nil if the numbers are the same
 }
 
-// InJob returns the number in the job of a rank of the scope.
-func (s *Scope) InJob(r int) int {
+// inJob returns the number in the job of a rank of the scope.
+func (s *Scope) inJob(r int) int {
 	if s.ranks == nil || r < 0 || r >= len(s.ranks) {
 		return r
 	}

@@ -135,7 +135,7 @@ func (w *Wait) waiting() (Waiting, bool) {
 		out.GaveUp = max(int64(ago), 1)
 	}
 	for _, l := range w.now.blockers {
-		if r := w.Scope.InJob(l.Rank); r >= 0 && r < w.job.Size && len(out.For) < w.job.Size {
+		if r := w.Scope.inJob(l.Rank); r >= 0 && r < w.job.Size && len(out.For) < w.job.Size {
 			out.For, out.Any = append(out.For, r), l.Any
 		}
 	}

@@ -89,7 +89,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	}
 	if len(own.For) == 0 { // any of them may be the one
 		for i := range max(len(w.Scope.ranks), j.Size) {
-			if r := w.Scope.InJob(i); r != j.Rank && (w.Scope.ranks == nil || i < len(w.Scope.ranks)) {
+			if r := w.Scope.inJob(i); r != j.Rank && (w.Scope.ranks == nil || i < len(w.Scope.ranks)) {
 				own.For = append(own.For, r)
 			}
 		}
@@ -98,7 +98,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	all := j.follow(ctx, self, age)
 	c, ring := judge(all)
 	for _, l := range blockers { // add this rank's own knowledge of the rank that it waits for
-		if r := w.Scope.InJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(blockers) == 1) {
+		if r := w.Scope.inJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(blockers) == 1) {
 			c.Text = fmt.Sprintf("for %s; %s", Blocker{Rank: r, What: l.What}, c.Text)
 			break
 		}

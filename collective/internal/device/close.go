@@ -15,10 +15,10 @@ func (g *Group) Close() error {
 	var err error
 	g.closing.Do(func() {
 		if !g.settled(closeWithin) {
-			g.Abort(ErrClosed)
+			g.Abort(errClosed)
 		}
 		g.ending.Lock()
-		g.failure.CompareAndSwap(nil, &ErrClosed)
+		g.failure.CompareAndSwap(nil, &errClosed)
 		g.ending.Unlock()
 		close(g.done)
 		if g.proxy != nil {

@@ -53,6 +53,6 @@ const defaultStreams = 16
 // The reasons why a Group is unusable. Err returns the error given to Abort, or one of these, or an error of the device
 // or the Endpoint.
 var (
-	ErrClosed  = errors.New("device: the group is closed")
+	errClosed  = errors.New("device: the group is closed")
 	ErrAborted = errors.New("device: another rank of this host has aborted")
 )

@@ -48,9 +48,9 @@ func (e *Engine) failWait(err error, doing string, w *Waiter) (transport.Fault, 
 func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
 	blockers func() []waits.Blocker) (transport.Fault, bool) {
 	switch {
-	case err == ErrAborted:
+	case err == errAborted:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, waits.ErrStalled):
-		ep.Abort(w.WaitFault(err, self, doing, blockers()))
+		ep.Abort(w.waitFault(err, self, doing, blockers()))
 		w.Watch.GiveUp()
 		return ep.Aborted()
 	default:

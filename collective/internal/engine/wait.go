@@ -119,14 +119,14 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 	return err
 }
 
-// ErrAborted ends a wait whose Endpoint already carries the fault.
-var ErrAborted = errors.New("engine: aborted")
+// errAborted ends a wait whose Endpoint already carries the fault.
+var errAborted = errors.New("engine: aborted")
 
-// Aborted returns ErrAborted once ep has a fault. A wait looks after each step and each yield: on a busy host a few of
+// Aborted returns errAborted once ep has a fault. A wait looks after each step and each yield: on a busy host a few of
 // them take as long as a rank may go on after a failure.
 func Aborted(ep transport.Endpoint) error {
 	if _, failed := ep.Aborted(); failed {
-		return ErrAborted
+		return errAborted
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (s *Sleeper) End(watch *waits.Wait) {
 }
 
 // Sleep sleeps once, until the bell of ep rings or it is time to look around, which it then does. The error is that of
-// ctx, that of w, ErrAborted, or a *waits.Stalled.
+// ctx, that of w, errAborted, or a *waits.Stalled.
 func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits.Wait, w Waiting) error {
 	limit, err := s.prepare(ctx, ep, watch, w)
 	if limit == 0 {
@@ -375,9 +375,9 @@ func (w *waiting) Compare() error {
 func (w *waiting) Doing() string             { return (*Engine)(w).doing() }
 func (w *waiting) WaitsFor() []waits.Blocker { return (*Engine)(w).blockers() }
 
-// WaitFault is the fault of a rank whose wait has ended with err, a context's error or a *waits.Stalled: the rank at
+// waitFault is the fault of a rank whose wait has ended with err, a context's error or a *waits.Stalled: the rank at
 // fault is the one that all wait for in the end. blockers has the ranks that this rank waits for; nil: not known.
-func (w *Waiter) WaitFault(err error, self int, doing string, blockers []waits.Blocker) transport.Fault {
+func (w *Waiter) waitFault(err error, self int, doing string, blockers []waits.Blocker) transport.Fault {
 	var stalled *waits.Stalled
 	if errors.As(err, &stalled) {
 		return transport.Fault{Kind: transport.FaultStalled, Rank: w.Watch.Scope.Index(stalled.Rank), Text: stalled.Error()}

@@ -185,7 +185,7 @@ func TestEpochsThatMeasure(t *testing.T) {
 func TestGivenForTheFirstRanks(t *testing.T) {
 	dgx, _ := topo.Machine("dgx1v")
 	e := epoch{number: 1, hosts: "aaaaaa", origins: []int{0, 2, 3, 4, 6, 7},
-		setting: map[string]string{settingGraph: "dgx1v", SettingPlan: "no plan"}}
+		setting: map[string]string{settingGraph: "dgx1v", settingPlan: "no plan"}}
 	if f, want := e.live(t, t.Name()), dgx.Among(e.origins); f.graph.Digest() != want.Digest() {
 		t.Errorf("%v, want %v", f.graph, want)
 	}

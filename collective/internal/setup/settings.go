@@ -14,7 +14,7 @@ import (
 const (
 	settingGraph     = "graph"     // the text of a graph file, the path of one, or the name of a machine
 	settingAlgorithm = "algorithm" // as planner.ParseOptions reads it
-	SettingPlan      = "plan"      // the text of a plan file, or the path of one
+	settingPlan      = "plan"      // the text of a plan file, or the path of one
 )
 
 // usePlanning takes over the job's settings of planning, and proves a given plan. An error is an ErrArgument.
@@ -26,10 +26,10 @@ func (c *Config) usePlanning(w World) error {
 	}{
 		{settingGraph, c.Graph != nil, func(text string) error { return c.useGraph(w, text) }},
 		{settingAlgorithm, c.Planned, c.useAlgorithm},
-		{SettingPlan, c.Given != nil || c.File != nil, c.usePlan},
+		{settingPlan, c.Given != nil || c.File != nil, c.usePlan},
 	} {
 		text := w.Setting(one.setting)
-		if text == "" || one.given || one.setting == SettingPlan && laterEpoch(w) { // a plan is for the first ranks
+		if text == "" || one.given || one.setting == settingPlan && laterEpoch(w) { // a plan is for the first ranks
 			continue
 		}
 		if err := one.use(text); err != nil {

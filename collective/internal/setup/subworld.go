@@ -82,7 +82,7 @@ func (w *SubWorld) DeriveKey(purpose string) []byte {
 
 // Setting returns the job's setting. A plan is for all ranks of the job.
 func (w *SubWorld) Setting(name string) string {
-	if name == SettingPlan {
+	if name == settingPlan {
 		return ""
 	}
 	return w.job.Setting(name)

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Library is the name by which the driver's library is opened.
-const Library = "libcuda.so.1"
+// library is the name by which the driver's library is opened.
+const library = "libcuda.so.1"
 
 // Result is the return value of a driver call, a CUresult. Success is 0.
 type Result int32
@@ -139,12 +139,12 @@ type OpenError struct {
 
 // Error names the library and the cause.
 func (e *OpenError) Error() string {
-	if e.Result == Success && strings.Contains(e.Text, Library) {
+	if e.Result == Success && strings.Contains(e.Text, library) {
 		return e.Text // dlopen's, which names it
 	}
 	if e.Result == Success {
-		return Library + ": " + e.Text
+		return library + ": " + e.Text
 	}
 	name, text := ErrorText(e.Result)
-	return fmt.Sprintf("%s: %s: %s (%d): %s", Library, e.Text, name, e.Result, text)
+	return fmt.Sprintf("%s: %s: %s (%d): %s", library, e.Text, name, e.Result, text)
 }

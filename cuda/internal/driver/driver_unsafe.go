@@ -25,7 +25,7 @@ const Built = true
 
 // Open opens the driver, looks up its entry points and initializes it. It returns the version of CUDA that the driver
 // supports, 12040 for 12.4; the error is an *OpenError. It must be called once only.
-func Open() (version int, err error) { return open(Library) }
+func Open() (version int, err error) { return open(library) }
 
 // open is Open of a library by a name or path.
 func open(library string) (version int, err error) {

@@ -52,7 +52,7 @@ func (m *Mesh) watch(l *peerConn) {
 			}
 		})
 		if silent && !(m.cfg.Launched && m.complete.Load()) && !m.HasLeft(l.peer) {
-			m.ReportFailed(l.peer, strings.TrimSpace(fmt.Sprintf("%s has sent nothing to rank %d%s for %v: it or its host is "+
+			m.reportFailed(l.peer, strings.TrimSpace(fmt.Sprintf("%s has sent nothing to rank %d%s for %v: it or its host is "+
 				"stopped or down, or the network between is cut%s", m.cfg.On(l.peer), m.cfg.Rank, m.cfg.On(m.cfg.Rank),
 				(missedLimit+1)*interval, netconn.Jumbo(l.conn))))
 		}

@@ -208,7 +208,7 @@ func (m *Mesh) onConnEnd(peer int, err error) {
 	case m.hasEnded(peer):
 		m.broadcast(notice(leftFrame, peer, 0, nil))
 	default:
-		m.ReportFailed(peer, m.describeEnd(peer, err))
+		m.reportFailed(peer, m.describeEnd(peer, err))
 	}
 }
 
@@ -235,8 +235,8 @@ func isEnd(err error) bool {
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 
-// ReportFailed notes that a rank has failed, and notifies the others.
-func (m *Mesh) ReportFailed(rank int, what string) {
+// reportFailed notes that a rank has failed, and notifies the others.
+func (m *Mesh) reportFailed(rank int, what string) {
 	m.broadcast(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
 }
 

@@ -63,7 +63,7 @@ const (
 // ControlBytes is the size of the control area of a FIFO, in bytes, a multiple
 // of 128.
 func ControlBytes(slots int) int {
-	return (headBytes + Lines(slots)*lineBytes + 127) &^ 127
+	return (headBytes + lines(slots)*lineBytes + 127) &^ 127
 }
 
 // A FIFO of manySlots or more has at least smallAhead lines: a receiver that is behind finds small messages in lines
@@ -74,8 +74,8 @@ const (
 	smallAhead = 32
 )
 
-// Lines returns the number of lines of a FIFO of so many slots.
-func Lines(slots int) int {
+// lines returns the number of lines of a FIFO of so many slots.
+func lines(slots int) int {
 	if slots < manySlots {
 		return slots
 	}
@@ -101,7 +101,7 @@ func newGeometry(ctl, data []byte, slots, slotBytes int) geometry {
 	case !aligned(ctl, 8):
 		panic("ring: control area is not aligned to 8 bytes")
 	}
-	return geometry{ctl: ctl, data: data, slots: uint32(slots), lines: uint32(Lines(slots)), slotBytes: slotBytes}
+	return geometry{ctl: ctl, data: data, slots: uint32(slots), lines: uint32(lines(slots)), slotBytes: slotBytes}
 }
 
 // line returns the control line of the slot at position pos.

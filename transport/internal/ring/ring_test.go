@@ -51,7 +51,7 @@ func TestAgainstQueue(t *testing.T) {
 		ctl, data, intact := memory(slots, slotBytes)
 		tx, rx := NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, nil, slots, slotBytes)
 		if rapid.Bool().Draw(t, "wraps") {
-			jump(&tx, &rx, 0-uint32(Lines(slots)*rapid.IntRange(1, 3).Draw(t, "laps")))
+			jump(&tx, &rx, 0-uint32(lines(slots)*rapid.IntRange(1, 3).Draw(t, "laps")))
 		}
 		var held, queue []chunk // that the receiver has read, and not given back; and not read
 		t.Repeat(map[string]func(*rapid.T){
@@ -59,7 +59,7 @@ func TestAgainstQueue(t *testing.T) {
 				body := rapid.SliceOfN(rapid.Byte(), 0, slotBytes).Draw(t, "body")
 				w, ok, err := tx.TryReserve(len(body))
 				taken := slices.Concat(held, queue)
-				room := len(taken) < Lines(slots)
+				room := len(taken) < lines(slots)
 				for i, c := range taken { // a payload that is not small needs its slot; so may one of 0 bytes, if it is lent
 					small := len(body) > 0 && len(body) <= transport.MaxInline || len(c.body) <= transport.MaxInline
 					room = room && (small || (len(taken)-i)%slots != 0)

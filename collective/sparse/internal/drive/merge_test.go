@@ -94,14 +94,14 @@ func TestSearchTakesTurns(t *testing.T) {
 		if c, _ := leaf.Counts(); c.SentBytes > sent {
 			sizes, sent = append(sizes, c.SentBytes-sent), c.SentBytes
 		}
-		if leaf.ShouldYield() {
+		if leaf.shouldYield() {
 			turns++
 		}
 	}
 	if len(sizes) < 2 || sizes[0] > 8<<10 || sizes[1] < 30<<10 {
 		t.Errorf("chunks of %d bytes while it searches, want a small one first and then full ones", sizes)
 	}
-	if turns != 2 || leaf.ShouldYield() {
+	if turns != 2 || leaf.shouldYield() {
 		t.Errorf("it is another rank's turn %d times in 9 MB", turns)
 	}
 }

@@ -211,8 +211,8 @@ func (p *Pool) add() error {
 	return p.take(p.rank, result[:n])
 }
 
-// ShouldYield returns false: a rank does all its work at once.
-func (p *Pool) ShouldYield() bool { return false }
+// shouldYield returns false: a rank does all its work at once.
+func (p *Pool) shouldYield() bool { return false }
 
 // WaitsFor returns the missing messages and their ranks.
 func (p *Pool) WaitsFor() []waits.Blocker {

@@ -116,8 +116,8 @@ func (m *Trees) search() bool {
 // searching reports whether this rank does not know all of its blocks yet.
 func (m *Trees) searching() bool { return m.finder != nil && m.finder.Known() < m.grid.Blocks() }
 
-// ShouldYield reports, once for every turnBytes of the search, that the rank should yield its core to another one.
-func (m *Trees) ShouldYield() bool {
+// shouldYield reports, once for every turnBytes of the search, that the rank should yield its core to another one.
+func (m *Trees) shouldYield() bool {
 	if !m.searching() || m.finder.Known()-m.yieldedAt < turnBytes/m.grid.BlockBytes() {
 		return false
 	}

@@ -21,15 +21,15 @@ type Exchange interface {
 	// WaitsFor returns the missing messages, and the ranks that have to send them if these are known.
 	WaitsFor() []waits.Blocker
 
-	// ShouldYield reports whether a rank that shares its core should yield it now, because it has much to do by
+	// shouldYield reports whether a rank that shares its core should yield it now, because it has much to do by
 	// itself.
-	ShouldYield() bool
+	shouldYield() bool
 
 	// at returns the rank, and its links.
 	at() *rankLinks
 }
 
-// yieldPart is the divisor of a backoff for the sleep of a rank that ShouldYield: it has work to do.
+// yieldPart is the divisor of a backoff for the sleep of a rank that shouldYield: it has work to do.
 const yieldPart = 3
 
 // maxBackoffs is the number of backoffs in a row without progress before a rank that shares its core sleeps on its
@@ -70,7 +70,7 @@ func (r *run) wait(ctx context.Context) error {
 			asleep.End(w.Watch)
 			return nil
 		}
-		if w.Backoff > 0 && r.ShouldYield() {
+		if w.Backoff > 0 && r.shouldYield() {
 			time.Sleep(w.Backoff / yieldPart)
 		}
 		idle++

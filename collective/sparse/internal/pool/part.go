@@ -15,16 +15,16 @@ var ErrPart = errors.New("pool: not the blocks of this call")
 // partAlign is the alignment of the blocks of a part: a cache line.
 const partAlign = 64
 
-// HeadBytes returns the number of bytes of a part before its blocks.
-func HeadBytes(g block.Grid) int {
+// headBytes returns the number of bytes of a part before its blocks.
+func headBytes(g block.Grid) int {
 	return (8*block.Words(g.Blocks()) + partAlign - 1) / partAlign * partAlign
 }
 
 // MostBytes returns the maximum length of a part.
-func MostBytes(g block.Grid) int { return HeadBytes(g) + g.Bytes() }
+func MostBytes(g block.Grid) int { return headBytes(g) + g.Bytes() }
 
 // PartBytes returns the length of the part of a rank with the blocks of set.
-func PartBytes(g block.Grid, set block.Set) int { return HeadBytes(g) + g.BytesOf(set) }
+func PartBytes(g block.Grid, set block.Set) int { return headBytes(g) + g.BytesOf(set) }
 
 // Put writes a part: the bitmap of set, and its blocks of tensor. It returns the length of the part, for which there is
 // room.
@@ -32,7 +32,7 @@ func Put(part []byte, g block.Grid, tensor []byte, set block.Set) (n int) {
 	for i, w := range set {
 		binary.LittleEndian.PutUint64(part[8*i:], w)
 	}
-	n = HeadBytes(g)
+	n = headBytes(g)
 	clear(part[8*len(set) : n])
 	for b, k := set.Run(0); k > 0; b, k = set.Run(b + k) {
 		n += copy(part[n:], g.Of(tensor, b, k))
@@ -42,8 +42,8 @@ func Put(part []byte, g block.Grid, tensor []byte, set block.Set) (n int) {
 
 // readHead reads the set of a part's blocks, with the number of blocks before each word.
 func readHead(part []byte, g block.Grid, set block.Set, before []uint32) error {
-	if len(part) < HeadBytes(g) {
-		return fmt.Errorf("%w: %d bytes, which of %d blocks there are takes %d", ErrPart, len(part), g.Blocks(), HeadBytes(g))
+	if len(part) < headBytes(g) {
+		return fmt.Errorf("%w: %d bytes, which of %d blocks there are takes %d", ErrPart, len(part), g.Blocks(), headBytes(g))
 	}
 	n := uint32(0)
 	for i := range set {

@@ -181,7 +181,7 @@ func FuzzPart(f *testing.F) {
 	set.Add(0)
 	set.Add(99)
 	f.Add(pack(f, g, make([]byte, g.Bytes()), set))
-	f.Add(make([]byte, HeadBytes(g)))
+	f.Add(make([]byte, headBytes(g)))
 	f.Fuzz(func(t *testing.T, part []byte) {
 		var s Sum
 		if err := s.Begin(Job{Grid: g, DType: kernel.Int32, Op: kernel.Max, Ranks: 2, Recv: make([]byte, g.Bytes()),

@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// MostRanks is the maximum number of ranks of a Sum.
-const MostRanks = 64
+// mostRanks is the maximum number of ranks of a Sum.
+const mostRanks = 64
 
 // Job is one call on one rank.
 type Job struct {
@@ -42,7 +42,7 @@ type Sum struct {
 // Begin starts a call. The Job must stay valid until the call ends.
 func (s *Sum) Begin(j Job) error {
 	words := block.Words(j.Grid.Blocks())
-	if j.Ranks < 1 || j.Ranks > MostRanks || j.Rank < 0 || j.Rank >= j.Ranks || len(j.Recv) != j.Grid.Bytes() ||
+	if j.Ranks < 1 || j.Ranks > mostRanks || j.Rank < 0 || j.Rank >= j.Ranks || len(j.Recv) != j.Grid.Bytes() ||
 		len(j.Union) != words {
 		return fmt.Errorf("pool: rank %d of %d, a result of %d bytes for %d, %d words of blocks", j.Rank, j.Ranks,
 			len(j.Recv), j.Grid.Bytes(), len(j.Union))
@@ -63,7 +63,7 @@ func (s *Sum) Take(q int, part []byte) error {
 	if err := readHead(part, s.job.Grid, s.sets[q], s.before[q]); err != nil {
 		return err
 	}
-	s.blocks[q] = part[HeadBytes(s.job.Grid):]
+	s.blocks[q] = part[headBytes(s.job.Grid):]
 	return nil
 }
 
