@@ -144,6 +144,56 @@ func TestPlanProperties(t *testing.T) {
 	})
 }
 
+// TestPlanAllProperties: on any machine, cores that a program has for each of its ranks are no other rank's, unless
+// cores may be shared, and no rank that is bound is without a core.
+func TestPlanAllProperties(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := machine(t, []string{"1", "2", "1", strconv.Itoa(rapid.IntRange(1, 8).Draw(rt, "cores")), "1"})
+		over := rapid.Bool().Draw(rt, "over")
+		var groups []*Group
+		ranks, own, binds := 0, 0, false
+		for range rapid.IntRange(1, 4).Draw(rt, "groups") {
+			n := rapid.IntRange(1, 4).Draw(rt, "ranks")
+			g := &Group{Share: Share{Total: n, Usable: len(m.Allowed), NUMANodes: 2}}
+			g.Oversubscribe = over
+			for range n {
+				g.Ranks = append(g.Ranks, ranks)
+				ranks++
+			}
+			if g.Bind = Bind(rapid.IntRange(0, 2).Draw(rt, "bind")); g.Bind != None {
+				g.PerRank = rapid.IntRange(0, 3).Draw(rt, "per-rank")
+			}
+			own += n * g.PerRank
+			binds = binds || g.Bind == Core && g.PerRank == 0
+			groups = append(groups, g)
+		}
+		fits := own < len(m.Allowed) || own == len(m.Allowed) && !binds
+		err := PlanAll(m, groups)
+		if !over && fits != (err == nil) {
+			rt.Fatalf("%d cores for each rank of %d, shares %v: error %v", own, len(m.Allowed), binds, err)
+		}
+		if err != nil {
+			return
+		}
+		users := make(map[int][]*Group) // by core
+		for _, g := range groups {
+			for i, p := range g.Places {
+				if p.Cores != nil && len(p.Cores) == 0 || g.PerRank > 0 && len(p.Cores) != g.PerRank {
+					rt.Fatalf("rank %d has cores %v, with %d for each", g.Ranks[i], p.Cores, g.PerRank)
+				}
+				for _, core := range p.Cores {
+					users[core] = append(users[core], g)
+				}
+			}
+		}
+		for core, all := range users {
+			if fits && len(all) > 1 && slices.ContainsFunc(all, func(g *Group) bool { return g.PerRank > 0 }) {
+				rt.Fatalf("core %d has %d ranks, although there is room", core, len(all))
+			}
+		}
+	})
+}
+
 // FuzzSlots: a list of slots of a rank file gives some of the allowed cores, or an error of one line.
 func FuzzSlots(f *testing.F) {
 	for _, s := range []string{"0-2,5", "*", "1:0,1", "0:*", "0:0;1:1-2", "0:", ":", ",", "1:2:3", "9:*", "-1",

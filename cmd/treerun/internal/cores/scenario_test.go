@@ -102,68 +102,92 @@ func listOf(t testing.TB, text string) []int {
 	return list
 }
 
-// scenario returns the output of the last line of input, the only one that makes no machine.
+// scenario returns the output of the last line of input, the only one that makes no machine. Groups of ranks are
+// separated by colons.
 func scenario(t *testing.T, m *Machine, input string) string {
 	t.Helper()
 	words := strings.Fields(input[strings.LastIndex(input, "\n")+1:])
 	here := *m
-	var r Request
-	s := new(Share)
-	for _, w := range words[1:] {
-		name, value, _ := strings.Cut(w, "=")
-		switch name {
-		case "allowed":
-			here.Allowed = listOf(t, value)
-		case "of":
-			first, total, _ := strings.Cut(value, "/")
-			s.First, s.Total = number(t, first), number(t, total)
-		case "usable":
-			s.Usable = number(t, value)
-		case "map-by":
-			r.MapBy = map[string]Level{"numa": NUMA, "socket": Socket, "l3": L3}[value]
-		case "per-rank":
-			r.PerRank = number(t, value)
-		case "bind":
-			r.Bind = map[string]Bind{"core": Core, "none": None}[value]
-		case "over":
-			r.Oversubscribe = true
-		case "gpus":
-			for near := range strings.SplitSeq(value, "/") {
-				s.Near = append(s.Near, listOf(t, near))
-			}
-		default:
-			if words[0] == "slots" {
-				r.Slots = append(r.Slots, Slots{fmt.Sprintf("f:%d", len(r.Slots)+1), w})
-			} else {
-				s.Ranks = numbers.Below(number(t, w))
-			}
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "allowed=") }); i > 0 {
+		here.Allowed = listOf(t, strings.TrimPrefix(words[i], "allowed="))
+		words = slices.Delete(words, i, i+1)
+	}
+	var groups []*Group
+	ranks := 0
+	for rest, more := words[1:], true; more; {
+		var own []string
+		own, rest, more = cutWord(rest, ":")
+		g := group(t, &here, words[0] == "slots", own, ranks)
+		if err := g.Check(); err != nil {
+			return err.Error()
 		}
+		ranks += len(g.Ranks)
+		groups = append(groups, g)
 	}
-	if words[0] == "slots" {
-		s.Ranks = numbers.Below(len(r.Slots))
-	}
-	if s.Usable == 0 {
-		s.Usable = len(here.Allowed)
-	}
-	s.Total = max(s.Total, len(s.Ranks))
-	s.NUMANodes = here.NUMANodes()
-	if err := r.Check(); err != nil {
-		return err.Error()
-	}
-	plan, err := r.Plan(&here, s)
-	if err != nil {
+	if err := PlanAll(&here, groups); err != nil {
 		return err.Error()
 	}
 	var out []string
-	for i, p := range plan {
-		text := "any"
-		if p.Cores != nil {
-			text = p.String()
+	for _, g := range groups {
+		for i, p := range g.Places {
+			text := "any"
+			if p.Cores != nil {
+				text = p.String()
+			}
+			if d := common(p.Cores, here.Allowed); len(d) != len(p.Cores) {
+				t.Errorf("%s: rank %d is bound to %v, outside of %v", input, g.Ranks[i], p.Cores, here.Allowed)
+			}
+			out = append(out, fmt.Sprintf("rank %d: %s", g.Ranks[i], text))
 		}
-		if d := common(p.Cores, here.Allowed); len(d) != len(p.Cores) {
-			t.Errorf("%s: rank %d is bound to %v, outside of %v", input, i, p.Cores, here.Allowed)
-		}
-		out = append(out, fmt.Sprintf("rank %d: %s", i, text))
 	}
 	return strings.Join(out, "\n")
+}
+
+// cutWord returns the words before and after the first one that is sep, and whether there is one.
+func cutWord(words []string, sep string) (before, after []string, found bool) {
+	i := slices.Index(words, sep)
+	if i < 0 {
+		return words, nil, false
+	}
+	return words[:i], words[i+1:], true
+}
+
+// group reads the settings of a group, whose ranks are those from first on.
+func group(t *testing.T, m *Machine, slots bool, words []string, first int) *Group {
+	t.Helper()
+	g := &Group{Share: Share{Usable: len(m.Allowed), NUMANodes: m.NUMANodes()}}
+	n := 0
+	for _, w := range words {
+		name, value, _ := strings.Cut(w, "=")
+		switch name {
+		case "of":
+			first, total, _ := strings.Cut(value, "/")
+			g.First, g.Total = number(t, first), number(t, total)
+		case "usable":
+			g.Usable = number(t, value)
+		case "map-by":
+			g.MapBy = map[string]Level{"numa": NUMA, "socket": Socket, "l3": L3}[value]
+		case "per-rank":
+			g.PerRank = number(t, value)
+		case "bind":
+			g.Bind = map[string]Bind{"core": Core, "none": None}[value]
+		case "over":
+			g.Oversubscribe = true
+		case "gpus":
+			for near := range strings.SplitSeq(value, "/") {
+				g.Near = append(g.Near, listOf(t, near))
+			}
+		default:
+			if n++; slots {
+				g.Slots = append(g.Slots, Slots{fmt.Sprintf("f:%d", n), w})
+			} else {
+				n = number(t, w)
+			}
+		}
+	}
+	for rank := range n {
+		g.Ranks = append(g.Ranks, first+rank)
+	}
+	g.Total = max(g.Total, n)
+	return g
 }
