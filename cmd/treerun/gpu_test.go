@@ -72,6 +72,21 @@ func TestRanksGetGPUs(t *testing.T) {
 			t.Errorf("%s: stderr %s", c.args, &l.stderr)
 		}
 	}
+	for args, want := range map[string]string{
+		"--gpu-bind none": "2 none all", "--gpus 5 --gpu-bind isolate": "2 " + all["5"] + " " + all["5"]} {
+		part := append(strings.Fields(": -np 1 "+args), "sh", "-c", show)
+		l := runOnGPUs(t, env, append(strings.Fields("-np 2 --tag-output=false --gpus 6,3 sh -c"), append([]string{show},
+			part...)...)...)
+		l.checkEnd(0)
+		if list := l.sorted(); len(list) != 3 || list[2] != want || !strings.HasPrefix(list[1], "1 "+all["3"]) {
+			t.Errorf("a program with %s: %q, want %q last", args, list, want)
+		}
+	}
+	l = runOnGPUs(t, env, "-np", "1", "true", ":", "-np", "1", "--gpus", "0", "true")
+	l.checkEnd(64)
+	if !strings.Contains(l.stderr.String(), "rank 1 gets GPU 0 (") {
+		t.Errorf("stderr %s", &l.stderr)
+	}
 	l = runOnGPUs(t, env, "-np", "9", "--ranks-per-gpu", "1", "true")
 	l.checkEnd(64)
 	if !strings.Contains(l.stderr.String(), "--ranks-per-gpu 2 lets them share") {

@@ -109,10 +109,7 @@ func newOptions() *options {
 		"with --on-failure respawn or shrink: number of ranks below which the job ends")
 	f.Var(cmdline.IntRange(&j.SigtermCode, 0, 255), "sigterm-exit-code",
 		"exit code of a job stopped by SIGTERM whose ranks all ended with 0")
-	f.Var(cmdline.Choice(&j.Cores.Bind, "WHAT", "", "core", "none"), "bind-to",
-		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+
-			"(default: core where every core has as many ranks, and several, or there are NUMA nodes; with a GPU, the cores of "+
-			"its NUMA node; else none)")
+	place.DefineBind(f, &j.Cores.Bind)
 	f.BoolVar(&j.Report, "report-bindings", false, "print the cores on which each rank may run")
 	f.Bool("no-topo-cache", false, "measure the links between ranks again")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the job, and do not run it")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -25,6 +26,7 @@ import (
 type part struct {
 	wire.Part
 	exports  exports
+	share    place.PartShare
 	prog     *program
 	warnings []string
 }
@@ -114,14 +116,15 @@ func parsePart(args []string) (p part, err error) {
 	f.VarP(cmdline.Ranks(&p.Ranks), "np", "n", "number of ranks")
 	p.exports.define(f)
 	f.StringVar(&p.Dir, "wdir", "", "working `FOLDER`")
+	p.share.Define(f)
 	err = cmdline.Parse(f, args, "")
 	if err == nil {
 		err = checkNames(f)
 	}
 	switch {
 	case err != nil:
-		return p, cmdline.Usagef("after a colon: %w (hint: flags of a part are -np, -x, --env-file and --wdir; others are "+
-			"before the first program, and -- before that makes the colon an argument)", err)
+		return p, cmdline.Usagef("after a colon: %w (hint: flags of a part are -np, -x, --env-file, --wdir, and those of "+
+			"its cores and GPUs; others are before the first program, and -- before that makes the colon an argument)", err)
 	case p.Ranks == 0 || f.NArg() == 0 || f.Arg(0) == "":
 		return p, cmdline.Usagef("after a colon: want -np N PROGRAM [ARGS...], not %s", strings.Join(args, " "))
 	}
@@ -171,7 +174,12 @@ func (o *options) runParts(begin time.Time) (code int, err error) {
 		return 0, err
 	}
 	j.Args = nil
-	for i, p := range o.parts {
+	for i := range o.parts {
+		p := &o.parts[i]
+		if p.Share, err = p.share.Over(j); err != nil {
+			return 0, err
+		}
+		j.Parts = append(j.Parts, p.Part)
 		for _, w := range p.warnings {
 			j.Screen.Err.Printf("treerun: %s", w)
 		}
@@ -195,8 +203,7 @@ func (o *options) runParts(begin time.Time) (code int, err error) {
 		if err := p.prog.build(j.Signals, j.Screen.Err, j.Debug != nil); err != nil {
 			return 0, err
 		}
-		p.Path = p.prog.Path
-		j.Parts = append(j.Parts, p.Part)
+		j.Parts[i].Path = p.prog.Path
 	}
 	j.Started = func() error { return nil }
 	return launch.Run(j)

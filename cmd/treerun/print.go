@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -96,23 +96,25 @@ func describePlaces(b *strings.Builder, j *launch.Job) error {
 		}
 		ranks = j.Hosts[i].Ranks
 	}
-	plan, err := gpus.Assign(j.GPUs, gpus.Share{Ranks: len(ranks), Total: len(ranks)}, j.Env)
+	run := &wire.Run{Parts: j.Parts, Cores: j.Cores, GPUs: j.GPUs}
+	run.File.Hosts = slices.Repeat([]int{1}, j.Size)
+	for _, rank := range ranks {
+		run.File.Hosts[rank] = 0
+	}
+	p, err := host.PlaceRanks(run, 0, ranks, job.UsableCores(), j.Env)
 	if err != nil {
 		return err
 	}
-	if plan.Notice != "" {
-		fmt.Fprintf(b, "gpus         %s\n", plan.Notice)
+	for _, text := range p.Notices {
+		fmt.Fprintf(b, "gpus         %s\n", text)
 	}
-	lines, err := host.Bindings(&j.Cores, ranks, plan)
-	if err != nil {
-		return err
-	}
-	for i, rank := range ranks {
-		switch _, where, _ := strings.Cut(lines[i], ": "); {
-		case j.Report:
-			fmt.Fprintf(b, "rank %-7d %s\n", rank, where)
-		case plan.GPUs != nil:
-			fmt.Fprintf(b, "rank %-7d %s\n", rank, &plan.GPUs[i])
+	for local, rank := range ranks {
+		text, where := p.Describe(local)
+		if j.Report {
+			text = strings.TrimPrefix(text+", "+where, ", ")
+		}
+		if text != "" {
+			fmt.Fprintf(b, "rank %-7d %s\n", rank, text)
 		}
 	}
 	return nil

@@ -65,10 +65,14 @@ func (r *Request) explicit() bool { return r.PerGPU > 0 || r.List != "" || r.Bin
 
 // Plan is the assignment of GPUs to the ranks of a host.
 type Plan struct {
-	GPUs    []gpu.GPU // by local rank; nil: no rank has one
-	Visible []string  // UUIDs for CUDA_VISIBLE_DEVICES of all ranks; nil: the variable is unchanged
-	Isolate bool      // each rank's CUDA_VISIBLE_DEVICES is its own GPU
-	Notice  string    // why ranks have no GPUs although the host has some; "": they have, or the host has none
+	Ranks  []Rank // by local rank; nil: no rank has a GPU
+	Notice string // why ranks have no GPUs although the host has some; "": they have, or the host has none
+}
+
+// Rank is what a rank gets of its host's GPUs.
+type Rank struct {
+	GPU     *gpu.GPU // nil: none
+	Visible string   // the value of its CUDA_VISIBLE_DEVICES; "": the variable is unchanged
 }
 
 // Share describes which ranks of a machine are those of this host.
@@ -134,17 +138,23 @@ func assign(r Request, s Share, m *gpu.Machine, visible visibleDevices) (*Plan, 
 		}
 		return &Plan{Notice: text + "; now they get none (use --gpu-bind none if they need none)"}, nil
 	}
-	p := &Plan{Isolate: r.Bind == Isolate}
 	if s.Total > capacity {
 		s.First = 0
 	}
-	for i := range s.Ranks {
-		p.GPUs = append(p.GPUs, usable[(s.First+i)/perGPU])
+	var all []string
+	for i := range usable {
+		all = append(all, usable[i].UUID)
 	}
-	if r.List != "" && !p.Isolate {
-		for i := range usable {
-			p.Visible = append(p.Visible, usable[i].UUID)
+	p := new(Plan)
+	for i := range s.Ranks {
+		own := Rank{GPU: &usable[(s.First+i)/perGPU]}
+		switch {
+		case r.Bind == Isolate:
+			own.Visible = own.GPU.UUID
+		case r.List != "":
+			own.Visible = strings.Join(all, ",")
 		}
+		p.Ranks = append(p.Ranks, own)
 	}
 	return p, nil
 }

@@ -3,6 +3,8 @@ package gpus
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,14 +28,13 @@ func machine() *gpu.Machine {
 // numbers formats the GPUs of a plan by rank, and those that ranks see.
 func (p *Plan) numbers() string {
 	var b strings.Builder
-	for _, g := range p.GPUs {
-		fmt.Fprint(&b, g.Index)
+	visible := make(map[string]bool)
+	for _, r := range p.Ranks {
+		fmt.Fprint(&b, r.GPU.Index)
+		visible[r.Visible] = true
 	}
-	if p.Visible != nil {
-		fmt.Fprint(&b, " ", p.Visible)
-	}
-	if p.Isolate {
-		b.WriteString(" isolated")
+	for _, list := range slices.Sorted(maps.Keys(visible)) {
+		fmt.Fprint(&b, strings.TrimRight(" "+list, " "))
 	}
 	if p.Notice != "" {
 		b.WriteString(" (" + p.Notice + ")")
@@ -56,11 +57,11 @@ func TestAssign(t *testing.T) {
 			" (5 ranks and 4 GPUs: --ranks-per-gpu 2 lets them share; now they get none " +
 				"(use --gpu-bind none if they need none))"},
 		{"more than two on each", Request{PerGPU: 2}, 9, "-", "9 ranks and 4 GPUs: --ranks-per-gpu 3 lets them share"},
-		{"a list keeps its order", Request{List: "3,0-1"}, 3, "-", "301 [GPU-33-x GPU-00-x GPU-11-x]"},
-		{"a list by UUID and address", Request{List: "gpu-1,00000000:0B:00.0"}, 2, "-", "10 [GPU-11-x GPU-00-x]"},
-		{"a list outranks the variable", Request{List: "1"}, 1, "2", "1 [GPU-11-x]"},
+		{"a list keeps its order", Request{List: "3,0-1"}, 3, "-", "301 GPU-33-x,GPU-00-x,GPU-11-x"},
+		{"a list by UUID and address", Request{List: "gpu-1,00000000:0B:00.0"}, 2, "-", "10 GPU-11-x,GPU-00-x"},
+		{"a list outranks the variable", Request{List: "1"}, 1, "2", "1 GPU-11-x"},
 		{"too short a list", Request{List: "1"}, 2, "-", "2 ranks and 1 GPU: --ranks-per-gpu 2 lets them share"},
-		{"isolated", Request{Bind: Isolate, List: "1,2"}, 2, "-", "12 isolated"},
+		{"isolated", Request{Bind: Isolate, List: "1,2"}, 2, "-", "12 GPU-11-x GPU-22-x"},
 		{"a GPU that there is not", Request{List: "4"}, 1, "-",
 			"--gpus 4: this host has no GPU 4: it has 4 GPUs (hint: nvidia-smi -L lists them)"},
 		{"one twice", Request{List: "1,GPU-1"}, 1, "-", "is given twice"},
@@ -167,7 +168,7 @@ func TestRequestCheck(t *testing.T) {
 func TestWithoutNVML(t *testing.T) {
 	defer func(f func() (*gpu.Machine, error)) { readMachine = f }(readMachine)
 	readMachine = func() (*gpu.Machine, error) { return nil, fmt.Errorf("%w: no driver here", nvml.ErrUnavailable) }
-	if p, err := Assign(Request{}, Share{Ranks: 8, Total: 8}, nil); err != nil || p.GPUs != nil {
+	if p, err := Assign(Request{}, Share{Ranks: 8, Total: 8}, nil); err != nil || p.Ranks != nil {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if n, err := Count(Request{}, nil); n != 0 || err != nil {

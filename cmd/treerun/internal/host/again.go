@@ -127,14 +127,7 @@ func killRank(h *Host, k *wire.Kill) {
 // of another one.
 func (sp *spawner) extend(rank int) (local int) {
 	local = len(sp.ranks)
-	if n := len(sp.cores); n > 0 {
-		sp.cores = append(slices.Clip(sp.cores), sp.cores[local%n])
-	}
-	if n := len(sp.gpus.GPUs); n > 0 {
-		plan := *sp.gpus
-		plan.GPUs = append(slices.Clip(plan.GPUs), plan.GPUs[local%n])
-		sp.gpus = &plan
-	}
+	sp.places = sp.places.with(sp.host.job, rank)
 	sp.ranks = append(slices.Clip(sp.ranks), rank)
 	return local
 }

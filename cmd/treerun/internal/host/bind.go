@@ -5,6 +5,7 @@ package host
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +14,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/internal/job"
 )
 
 // allowed returns the numbers of the cores that this thread may use, in order.
@@ -32,15 +32,15 @@ func allowed() ([]int, error) {
 	return all, nil
 }
 
-// sharers returns the number of ranks of the job that share the cores of a host, and the number of those before the
-// host's own ranks: hosts may be containers of one machine.
-func sharers(j *wire.Run, index int) (before, ranks int) {
-	for _, h := range j.File.Hosts {
+// sharers returns the number of ranks, of those for which in is true, that share the cores of a host, and the number of
+// those before the host's own: hosts may be containers of one machine.
+func sharers(j *wire.Run, index int, in func(rank int) bool) (before, ranks int) {
+	for rank, h := range j.File.Hosts {
 		shared := h == index
 		if m := j.Machines; index < len(m) {
 			shared = m[h] == m[index]
 		}
-		if shared {
+		if shared && in(rank) {
 			ranks++
 			if h < index {
 				before++
@@ -50,91 +50,184 @@ func sharers(j *wire.Run, index int) (before, ranks int) {
 	return before, ranks
 }
 
-// binding is the choice of cores for the ranks of a host.
-type binding struct {
-	allowed []int // numbers of the cores that this thread may use
-	unknown error // why they are not known
-	share   *cores.Share
-	gpus    *gpus.Plan
-	places  []cores.Place // by local rank
+// Places is what the ranks of a host get of its cores and GPUs.
+type Places struct {
+	Notices []string // why ranks have no GPUs although the host has some
+
+	ranks   []int
+	gpus    []gpus.Rank   // by local rank
+	cores   []cores.Place // likewise
+	allowed []int         // numbers of the cores that this thread may use
+	unknown error         // why they are not known
+	shared  bool          // ranks that share a core may leave it for others
 }
 
-// newBinding chooses the cores of ranks that have the number of cores usable by the quota of CPU time.
-func newBinding(r *cores.Request, ranks []int, of gpus.Share, usable int, g *gpus.Plan) (*binding, error) {
-	all, err := allowed()
-	if err != nil && r.Explicit() {
-		return nil, fmt.Errorf("bind ranks to cores: %w (hint: --bind-to none)", err)
-	}
-	m := &cores.Machine{Allowed: all, System: os.DirFS("/")}
-	b := &binding{allowed: all, unknown: err, gpus: g}
-	b.share = &cores.Share{Ranks: ranks, Near: make([][]int, len(ranks)), First: of.First, Total: of.Total,
-		Usable: usable, NUMANodes: m.NUMANodes()}
-	for i, gpu := range g.GPUs {
-		b.share.Near[i] = gpu.CPUs
-	}
-	if b.places, err = r.Plan(m, b.share); err != nil {
-		return nil, cmdline.Usagef("%w", err)
-	}
-	return b, nil
-}
-
-// lines describes where each rank runs.
-func (b *binding) lines() []string {
-	var lines []string
-	for i, rank := range b.share.Ranks {
-		where := "any of " + cores.List(b.allowed)
-		if b.places[i].Cores != nil {
-			where = b.places[i].String()
-		}
-		if b.gpus.GPUs != nil {
-			where = fmt.Sprintf("%s, %s", &b.gpus.GPUs[i], where)
-		}
-		lines = append(lines, fmt.Sprintf("rank %d: %s", rank, where))
-	}
-	return lines
-}
-
-// Bindings describes where ranks of this host would run with some GPUs, where no others share its cores.
-func Bindings(r *cores.Request, ranks []int, g *gpus.Plan) ([]string, error) {
-	b, err := newBinding(r, ranks, gpus.Share{Total: len(ranks)}, job.UsableCores(), g)
-	if err != nil {
+// PlaceRanks chooses the cores and GPUs of ranks of j, which are those of a host. usable is the number of cores by the
+// quota of CPU time, and env the environment of the ranks.
+func PlaceRanks(j *wire.Run, index int, ranks []int, usable int, env []string) (*Places, error) {
+	p := &Places{ranks: ranks}
+	if err := p.assignGPUs(j, index, env); err != nil {
 		return nil, err
 	}
-	return b.lines(), nil
+	if err := p.bind(j, index, usable); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-// bind chooses the cores that the ranks of this host are bound to, and reports them where the user wants it.
-func (sp *spawner) bind() error {
-	r := &sp.host.job.Cores
-	b, err := newBinding(r, sp.ranks, sp.share, sp.host.cfg.Cores, sp.gpus)
-	if err != nil {
-		return err
-	}
-	if b.unknown != nil {
-		sp.host.cfg.Trace("ranks are bound to no cores: %v", b.unknown)
-	}
-	sp.cores = b.places
-	if len(sp.cores) > 0 && sp.cores[0].Cores != nil {
-		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(b.allowed), "[]"), " ", ",")
-		sp.file.Settings[CPUsSetting] = list
-		if r.Bind == cores.Auto && !r.Explicit() && sp.share.Total > len(b.allowed) && b.share.NUMANodes < 2 &&
-			sp.gpus.GPUs == nil {
-			sp.file.Settings[sharedCPUsSetting] = list
+// group is those of a host's ranks whose programs have the same settings.
+type group[K comparable] struct {
+	settings K
+	locals   []int // local ranks
+	first    int   // ranks of the group on hosts before this one that are the same machine
+	total    int   // ranks of the group on all hosts that are this machine
+}
+
+// groupsOf groups the ranks of a host by a part of their settings.
+func groupsOf[K comparable](j *wire.Run, index int, ranks []int, of func(wire.Share) K) (all []*group[K]) {
+	for local, rank := range ranks {
+		k := of(j.ShareOf(rank))
+		i := slices.IndexFunc(all, func(g *group[K]) bool { return g.settings == k })
+		if i < 0 {
+			g := &group[K]{settings: k}
+			g.first, g.total = sharers(j, index, func(rank int) bool { return of(j.ShareOf(rank)) == k })
+			i, all = len(all), append(all, g)
 		}
+		all[i].locals = append(all[i].locals, local)
 	}
-	for _, text := range b.lines() {
-		if sp.host.job.ReportBindings {
-			sp.host.cfg.Report(&wire.Note{Text: text})
-		} else {
-			sp.host.cfg.Trace("%s", text)
+	return all
+}
+
+// assignGPUs assigns the GPUs of the host to the ranks. Programs with flags of their own must not get the same.
+func (p *Places) assignGPUs(j *wire.Run, index int, env []string) error {
+	p.gpus = make([]gpus.Rank, len(p.ranks))
+	owner := make(map[string]int) // by UUID: a group
+	for i, g := range groupsOf(j, index, p.ranks, func(s wire.Share) gpus.Request { return s.GPUs }) {
+		plan, err := gpus.Assign(g.settings, gpus.Share{Ranks: len(g.locals), First: g.first, Total: g.total}, env)
+		if err != nil {
+			return err
+		}
+		if plan.Notice != "" {
+			p.Notices = append(p.Notices, plan.Notice)
+		}
+		for k, own := range plan.Ranks {
+			local := g.locals[k]
+			p.gpus[local] = own
+			if other, taken := owner[own.GPU.UUID]; taken && other != i {
+				return cmdline.Usagef("rank %d gets GPU %d (%s), and so does a rank of another program (hint: --gpus names "+
+					"those of each program, --gpu-bind none gives it none)", p.ranks[local], own.GPU.Index, own.GPU.UUID)
+			}
+			owner[own.GPU.UUID] = i
 		}
 	}
 	return nil
 }
 
+// bind chooses the cores that the ranks are bound to.
+func (p *Places) bind(j *wire.Run, index, usable int) error {
+	p.allowed, p.unknown = allowed()
+	m := &cores.Machine{Allowed: p.allowed, System: os.DirFS("/")}
+	nodes := m.NUMANodes()
+	var groups []*cores.Group
+	all := groupsOf(j, index, p.ranks, func(s wire.Share) wire.Share {
+		s.GPUs = gpus.Request{}
+		return s
+	})
+	for _, g := range all {
+		c := &cores.Group{Request: g.settings.CoresOf(j.Cores)}
+		c.Share = cores.Share{First: g.first, Total: g.total, Usable: usable, NUMANodes: nodes}
+		for _, local := range g.locals {
+			c.Ranks, c.Near = append(c.Ranks, p.ranks[local]), append(c.Near, nil)
+			if gpu := p.gpus[local].GPU; gpu != nil {
+				c.Near[len(c.Near)-1] = gpu.CPUs
+			}
+		}
+		if p.unknown != nil && c.Explicit() {
+			return fmt.Errorf("bind ranks to cores: %w (hint: --bind-to none)", p.unknown)
+		}
+		groups = append(groups, c)
+	}
+	if err := cores.PlanAll(m, groups); err != nil {
+		return cmdline.Usagef("%w", err)
+	}
+	p.cores = make([]cores.Place, len(p.ranks))
+	for i, g := range all {
+		for k, local := range g.locals {
+			p.cores[local] = groups[i].Places[k]
+		}
+	}
+	p.shared = len(all) == 1 && groups[0].Bind == cores.Auto && !groups[0].Explicit() && nodes < 2 &&
+		all[0].total > len(p.allowed) && !slices.ContainsFunc(p.gpus, func(g gpus.Rank) bool { return g.GPU != nil })
+	return nil
+}
+
+// Describe describes the GPU of a rank, "" for none, and its cores.
+func (p *Places) Describe(local int) (gpu, where string) {
+	if p.gpus[local].GPU != nil {
+		gpu = p.gpus[local].GPU.String()
+	}
+	if p.cores[local].Cores == nil {
+		return gpu, "any of " + cores.List(p.allowed)
+	}
+	return gpu, p.cores[local].String()
+}
+
+// place chooses the cores and GPUs of the ranks of this host, and reports them where the user wants it.
+func (sp *spawner) place(env []string) (err error) {
+	h := sp.host
+	p, err := PlaceRanks(h.job, h.index, sp.ranks, h.cfg.Cores, env)
+	if err != nil {
+		return err
+	}
+	sp.places = p
+	for _, text := range p.Notices {
+		h.cfg.Report(&wire.Note{Text: text})
+	}
+	if p.unknown != nil {
+		h.cfg.Trace("ranks are bound to no cores: %v", p.unknown)
+	}
+	if slices.ContainsFunc(p.cores, func(c cores.Place) bool { return c.Cores != nil }) {
+		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(p.allowed), "[]"), " ", ",")
+		sp.file.Settings[CPUsSetting] = list
+		if p.shared {
+			sp.file.Settings[sharedCPUsSetting] = list
+		}
+	}
+	for local, rank := range p.ranks {
+		gpu, where := p.Describe(local)
+		text := fmt.Sprintf("rank %d: %s", rank, strings.TrimPrefix(gpu+", "+where, ", "))
+		if h.job.ReportBindings {
+			h.cfg.Report(&wire.Note{Text: text})
+		} else {
+			h.cfg.Trace("%s", text)
+		}
+	}
+	return nil
+}
+
+// with returns p with one more rank, which shares the cores and the GPU of one with the same program. Where the host
+// has no such rank, it has neither.
+func (p *Places) with(j *wire.Run, rank int) *Places {
+	more, like := *p, make([]int, 0, len(p.ranks))
+	for local, r := range p.ranks {
+		if j.PartOf(r) == j.PartOf(rank) {
+			like = append(like, local)
+		}
+	}
+	var place cores.Place
+	var gpu gpus.Rank
+	if n := len(like); n > 0 {
+		local := like[len(p.ranks)%n]
+		place, gpu = p.cores[local], p.gpus[local]
+	}
+	more.ranks, more.cores = append(slices.Clip(p.ranks), rank), append(slices.Clip(p.cores), place)
+	more.gpus = append(slices.Clip(p.gpus), gpu)
+	return &more
+}
+
 // withBinding calls start with this thread bound to the cores of a rank, which the rank inherits.
 func (sp *spawner) withBinding(local int, start func() error) error {
-	list := sp.cores[local].Cores
+	list := sp.places.cores[local].Cores
 	if list == nil {
 		return start()
 	}
@@ -146,7 +239,7 @@ func (sp *spawner) withBinding(local int, start func() error) error {
 		return fmt.Errorf("sched_getaffinity: %w", err)
 	}
 	if err := unix.SchedSetaffinity(0, &mine); err != nil {
-		return fmt.Errorf("bind to %s: sched_setaffinity: %w (hint: --bind-to none)", cores.List(list), err)
+		return fmt.Errorf("bind to cores %s: sched_setaffinity: %w (hint: --bind-to none)", cores.List(list), err)
 	}
 	err := start()
 	if restoreErr := unix.SchedSetaffinity(0, &before); restoreErr != nil && err == nil {

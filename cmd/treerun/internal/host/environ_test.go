@@ -17,7 +17,7 @@ func TestEnvironments(t *testing.T) {
 	if !slices.Equal(common, []string{"A=1", "RANK_OF_NOBODY=kept", "B="}) {
 		t.Errorf("without: %q", common)
 	}
-	none := new(gpus.Plan)
+	none := gpus.Rank{}
 	one, two := rankEnv(common, 1, 1, none), rankEnv(common, 2, 2, none)
 	for r, env := range map[int][]string{1: one, 2: two} { // they must not share memory
 		if !slices.Contains(env, fmt.Sprintf("RANK=%d", r)) ||
@@ -25,14 +25,13 @@ func TestEnvironments(t *testing.T) {
 			t.Errorf("environment of rank %d: %q", r, env)
 		}
 	}
-	p := &gpus.Plan{GPUs: []gpu.GPU{{UUID: "GPU-a"}, {UUID: "GPU-b"}}}
+	b := &gpu.GPU{UUID: "GPU-b"}
 	shown := append(common, "CUDA_VISIBLE_DEVICES=7")
-	for want, plan := range map[string]*gpus.Plan{
-		"CUDA_VISIBLE_DEVICES=7":           p, // all stay visible
-		"CUDA_VISIBLE_DEVICES=GPU-b":       {GPUs: p.GPUs, Isolate: true},
-		"CUDA_VISIBLE_DEVICES=GPU-b,GPU-a": {GPUs: p.GPUs, Visible: []string{"GPU-b", "GPU-a"}},
+	for want, own := range map[string]gpus.Rank{
+		"CUDA_VISIBLE_DEVICES=7":           {GPU: b}, // all stay visible
+		"CUDA_VISIBLE_DEVICES=GPU-b,GPU-a": {GPU: b, Visible: "GPU-b,GPU-a"},
 	} {
-		env := rankEnv(shown, 5, 1, plan)
+		env := rankEnv(shown, 5, 1, own)
 		if !slices.Contains(env, want) || !slices.Contains(env, "TREERUN_DEVICE=GPU-b") || len(env) != len(shown)+5 {
 			t.Errorf("environment of a rank with a GPU: %q, want %q in it", env, want)
 		}

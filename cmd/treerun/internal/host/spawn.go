@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -45,14 +44,12 @@ const sharedCPUsSetting = "shared-cpus"
 // spawner starts the ranks of one host.
 type spawner struct {
 	host   *Host
-	ranks  []int      // of this host
-	file   job.File   // the common part of the job files of these ranks
-	env    []string   // the common part of the environments of these ranks
-	null   *os.File   // stdin of all ranks but one
-	share  gpus.Share // of the machine's cores and GPUs
-	gpus   *gpus.Plan
+	ranks  []int    // of this host
+	file   job.File // the common part of the job files of these ranks
+	env    []string // the common part of the environments of these ranks
+	null   *os.File // stdin of all ranks but one
+	places *Places
 	memory *memoryGroups // nil: ranks have no limit of memory
-	cores  []cores.Place // by local rank: where it is bound
 }
 
 // newSpawner prepares the ranks of a host. close closes the files that it opens.
@@ -75,21 +72,10 @@ func newSpawner(h *Host) (*spawner, error) {
 		env = Setenv(env, e)
 	}
 	sp := &spawner{host: h, ranks: h.ranks, file: file, env: jobEnv(env, &file, h.job), null: null}
-	sp.share = gpus.Share{Ranks: len(h.ranks)}
-	sp.share.First, sp.share.Total = sharers(h.job, h.index)
-	sp.gpus, err = gpus.Assign(h.job.GPUs, sp.share, env)
+	if err = sp.place(env); err == nil {
+		sp.memory, err = newMemoryGroups("/", file.JobID, h.job.Memory)
+	}
 	if err != nil {
-		sp.close()
-		return nil, err
-	}
-	if sp.gpus.Notice != "" {
-		h.cfg.Report(&wire.Note{Text: sp.gpus.Notice})
-	}
-	if sp.memory, err = newMemoryGroups("/", file.JobID, h.job.Memory); err != nil {
-		sp.close()
-		return nil, err
-	}
-	if err := sp.bind(); err != nil {
 		sp.close()
 		return nil, err
 	}
@@ -175,7 +161,7 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	if err := sp.memory.add(c); err != nil {
 		return StartError(c.rank, sp.file.Size, err)
 	}
-	env := rankEnv(sp.env, c.rank, local, sp.gpus)
+	env := rankEnv(sp.env, c.rank, local, sp.places.gpus[local])
 	for _, e := range p.Env {
 		env = Setenv(env, e)
 	}
@@ -202,13 +188,12 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 
 // programOf returns the program of a rank, with its folder.
 func (sp *spawner) programOf(rank int) wire.Part {
-	j, dir := sp.host.job, sp.host.cfg.Dir
+	j := sp.host.job
 	p := wire.Part{Path: sp.host.program.Path, Args: j.Args}
-	for end, i := 0, 0; i < len(j.Parts) && rank >= end; i++ {
-		p = j.Parts[i]
-		end += p.Ranks
+	if own := j.PartOf(rank); own != nil {
+		p = *own
 	}
-	p.Dir = cmp.Or(p.Dir, dir)
+	p.Dir = cmp.Or(p.Dir, sp.host.cfg.Dir)
 	return p
 }
 
@@ -217,8 +202,8 @@ func (sp *spawner) programOf(rank int) wire.Part {
 func (sp *spawner) jobFile(rank, local int) (*os.File, error) {
 	f := sp.file
 	f.Rank, f.LocalRank = rank, local
-	if local < len(sp.gpus.GPUs) {
-		f.Device = sp.gpus.GPUs[local].UUID
+	if gpu := sp.places.gpus[local].GPU; gpu != nil {
+		f.Device = gpu.UUID
 	}
 	var b bytes.Buffer
 	if err := job.WriteFile(&b, &f); err != nil {
@@ -330,17 +315,13 @@ func jobEnv(base []string, f *job.File, j *wire.Run) []string {
 }
 
 // rankEnv returns the environment of one rank.
-func rankEnv(common []string, rank, local int, p *gpus.Plan) []string {
+func rankEnv(common []string, rank, local int, g gpus.Rank) []string {
 	r, l := strconv.Itoa(rank), strconv.Itoa(local)
-	switch {
-	case p.GPUs == nil:
-	case p.Isolate:
-		common = Setenv(common, visibleDevices+"="+p.GPUs[local].UUID)
-	case p.Visible != nil:
-		common = Setenv(common, visibleDevices+"="+strings.Join(p.Visible, ","))
+	if g.Visible != "" {
+		common = Setenv(common, visibleDevices+"="+g.Visible)
 	}
-	if p.GPUs != nil {
-		common = append(slices.Clip(common), job.EnvDevice+"="+p.GPUs[local].UUID)
+	if g.GPU != nil {
+		common = append(slices.Clip(common), job.EnvDevice+"="+g.GPU.UUID)
 	}
 	return append(slices.Clip(common), job.EnvRank+"="+r, job.EnvLocalRank+"="+l, "RANK="+r, "LOCAL_RANK="+l)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
@@ -36,7 +37,6 @@ type Options struct {
 	rankfile        string     // where each rank runs
 	ranks           []rankLine // of that file
 	slots           []cores.Slots
-	perRank         int         // cores of each rank
 	allocation      *allocation // from which Hosts has taken hosts; nil: none
 
 	remote              launch.Remote // how other hosts are reached
@@ -44,7 +44,7 @@ type Options struct {
 	spares              int           // the last hosts of the list, which have no ranks at the start
 	stallTimeout        time.Duration
 
-	gpus gpus.Request // which GPUs ranks get
+	share wire.Share // what each rank gets of its host's cores and GPUs
 
 	flags *pflag.FlagSet
 }
@@ -64,8 +64,6 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.Var(cmdline.Choice(&o.MapBy, "WHAT", mapByWords...), "map-by",
 		"slot: fill a host before the next one (default); host: one rank for each host in turn; numa, socket or l3: as "+
 			"slot, and bind the ranks of a host to its NUMA nodes, sockets or L3 caches, in turn")
-	f.Var(cmdline.IntRange(&o.perRank, 1, job.MaxRanks), "cpus-per-rank",
-		"bind each rank to `N` cores of its own, which the kernel calls CPUs")
 	f.StringVar(&o.rankfile, "rankfile", "", "run each rank on the host and the cores that this `FILE` has for it, in "+
 		"the form of Open MPI: rank 0=a slot=0-2")
 	f.BoolVar(&o.Oversubscribe, "oversubscribe", false, "allow more ranks than slots, and than the cores of "+
@@ -79,13 +77,7 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.Bool("encrypt", false, "encrypt the traffic of ranks with other hosts (TLS 1.3)")
 	f.Var(cmdline.LowerWord(&o.probe, string(network.Quick), string(network.Full), string(network.Off)), "probe",
 		"`HOW` to measure the network between hosts unless an earlier job has done so: quick (default), full or off")
-	f.StringVar(&o.gpus.List, "gpus", "",
-		"give ranks these `GPUS` of every host, in this order: numbers as in nvidia-smi, 0-3,6, UUIDs or PCI "+
-			"addresses (default: all that CUDA_VISIBLE_DEVICES shows, by NUMA node and PCI address)")
-	f.Var(cmdline.IntRange(&o.gpus.PerGPU, 1, gpus.MaxPerGPU), "ranks-per-gpu", "let `K` ranks share each GPU")
-	bind := cmdline.Choice(&o.gpus.Bind, "HOW", "visible", "isolate", "none")
-	f.Var(bind, "gpu-bind", "visible: ranks see all GPUs, TREERUN_DEVICE names the rank's own; isolate: "+
-		"each sees its own only, which other libraries may not support; none: ranks get no GPU (default: visible)")
+	defineShare(f, &o.share)
 }
 
 // defineRemote adds the flags about how other hosts are reached.
@@ -207,7 +199,7 @@ func (o *Options) Fill(j *launch.Job) (err error) {
 
 // setCores sets the cores of the ranks.
 func (o *Options) setCores(r *cores.Request) error {
-	r.MapBy, r.PerRank = cores.Level(max(0, o.MapBy-byNode)), o.perRank
+	r.MapBy, r.PerRank = cores.Level(max(0, o.MapBy-byNode)), o.share.PerRank
 	r.Slots, r.Oversubscribe = o.slots, o.Oversubscribe
 	if o.rankfile != "" {
 		for _, name := range []string{"map-by", "ppn", "bind-to", "cpus-per-rank"} {
@@ -248,13 +240,13 @@ func (o *Options) DefaultRanks(n int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w (give the number of ranks with -np)", err)
 	}
-	return cmp.Or(count, max(1, job.UsableCores()/max(1, o.perRank))), nil
+	return cmp.Or(count, max(1, job.UsableCores()/max(1, o.share.PerRank))), nil
 }
 
 // GPUs returns which GPUs the ranks of every host get.
 func (o *Options) GPUs() (gpus.Request, error) {
-	if err := o.gpus.Check(); err != nil {
-		return o.gpus, cmdline.Usagef("%w", err)
+	if err := o.share.GPUs.Check(); err != nil {
+		return o.share.GPUs, cmdline.Usagef("%w", err)
 	}
-	return o.gpus, nil
+	return o.share.GPUs, nil
 }

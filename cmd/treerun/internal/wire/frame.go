@@ -147,11 +147,6 @@ func (j *Run) check() error {
 		within("programs: %d", len(j.Parts), 0, job.MaxRanks), checkAll(j.Parts, Part.check))
 }
 
-func (p Part) check() error {
-	return errors.Join(within("ranks of a program: %d", p.Ranks, 1, job.MaxRanks), checkName(p.Path),
-		within("words of a program's command: %d", len(p.Args), 1, math.MaxInt))
-}
-
 func (s *Signal) check() error { return within("signal %d", int(s.Number), 1, 64) }
 func (s *Stream) check() error {
 	return errors.Join(checkRank(s.Rank), checkAttempt(s.Attempt), within("stream %d", s.Number, Stdout, Stdin))

@@ -74,15 +74,6 @@ type (
 		ReportBindings bool // a Note for each rank
 	}
 
-	// Part is the program of some of the ranks of a job of several programs. They follow those of the part before.
-	Part struct {
-		Ranks int // number of its ranks; the last part also has those that are added later
-		Path  string
-		Args  []string // from argv[0] on
-		Dir   string   // "": that of the job
-		Env   []string // NAME=VALUE, beside that of the job
-	}
-
 	// Spawn starts one more process for a rank of the host, where the Run's File.Renews is set.
 	Spawn struct {
 		Rank    int
