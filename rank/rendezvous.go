@@ -134,7 +134,8 @@ func (v *rendezvous) reportAbsent(waited time.Duration) {
 	if len(absent) == 0 || v.cfg.Rank != 0 && absent[0] != 0 {
 		return
 	}
-	if v.cfg.Rank == 0 && v.launcher != nil && v.cfg.Page != nil { // that sees it, and why
+	met := v.cfg.Rank != 0 && len(v.members.addresses(0)) > 0
+	if !met && v.launcher != nil && v.cfg.Page != nil { // that sees it, and why: some ranks may be in a debugger
 		return
 	}
 	attrs := []any{"rank", v.cfg.Rank, "size", v.cfg.Size, "missing_ranks", topo.RankList(absent), "waited",

@@ -3,8 +3,11 @@
 package rank
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/internal/testutil"
 )
 
@@ -45,6 +49,30 @@ func TestRankThatReachesNobodySaysWhere(t *testing.T) {
 			return fmt.Errorf("error %w\nwant one with %s", err, want)
 		}
 		return nil
+	})
+}
+
+// Where the launcher watches the ranks, it reports that rank 0 has sent no address; else each rank does.
+func TestReportsOfRank0(t *testing.T) {
+	t.Parallel()
+	testutil.WithLonger(t, 300*time.Millisecond, func(limit time.Duration) (wrong error) {
+		j := newTestJob(t, 3)
+		ends := j.launch()
+		for r, page := range []*status.Page{1: nil, 2: status.NewPage(make([]byte, status.Bytes))} {
+			if r == 0 {
+				continue
+			}
+			var log bytes.Buffer
+			cfg := j.config(r, ends[r])
+			cfg.Page, cfg.parsed.StartTimeout, cfg.waitReport = page, limit, limit/4
+			cfg.log = slog.New(slog.NewTextHandler(&log, nil))
+			_, err := start(t.Context(), cfg)
+			reported := strings.Contains(log.String(), "has not sent its address yet")
+			if !errors.Is(err, context.DeadlineExceeded) || reported != (page == nil) {
+				wrong = errors.Join(wrong, fmt.Errorf("rank %d: error %w, and reports\n%s", r, err, &log))
+			}
+		}
+		return wrong
 	})
 }
 
