@@ -4,12 +4,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
-	"github.com/treerun/treerun/topo"
 )
 
 // withoutLimits takes all limits of time from a job with ranks in a debugger.
@@ -24,9 +22,9 @@ func (o *options) withoutLimits(j *launch.Job) {
 
 func isRanks(ranks []int) string {
 	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d is", ranks[0])
+		return ranksText(ranks) + " is"
 	}
-	return fmt.Sprintf("ranks %s are", topo.RankList(ranks))
+	return ranksText(ranks) + " are"
 }
 
 // runDebug is the process of a rank of --debug: see host.DebugCommand.

@@ -140,6 +140,10 @@ func TestDebugWithoutDelve(t *testing.T) {
 		"/bin/sleep", "300")
 	l.checkEnd(127)
 	l.checkStderr("start rank 1 of 2: --debug needs Delve on the host of the rank", "go install")
+	l = startTreerun(t, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH=/nowhere") }, "-np", "2", "--debug", "1",
+		"--dry-run", "/bin/sleep", "300")
+	l.checkEnd(127)
+	l.checkStderr("--debug needs Delve on the host of the rank", "go install")
 }
 
 // Of a program that Delve cannot debug nothing is run.

@@ -18,7 +18,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/topo"
 )
 
 // part is one program of a job of several, as in "treerun -np 1 ./a : -np 7 ./b -v". Its ranks follow those of the part
@@ -226,8 +225,7 @@ func describeParts(parts []part) string {
 		for _, r := range numbers.Below(p.Ranks) {
 			ranks = append(ranks, first+r)
 		}
-		fmt.Fprintf(&b, "program      %s of %s %s: %s\n", path, numbers.Plural(p.Ranks, "rank"), topo.RankList(ranks),
-			strings.Join(command, " "))
+		fmt.Fprintf(&b, "program      %s of %s: %s\n", path, ranksText(ranks), strings.Join(command, " "))
 		var names []string
 		for _, e := range p.Env {
 			if name, _, _ := strings.Cut(e, "="); name != "PWD" || p.Dir == "" {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
@@ -65,17 +67,17 @@ ranks        %s
 %sfolder       %s
 environment  treerun's own, and %s
 `, here, where, programs, j.Dir, strings.Join(host.RankVariables(), " "))
+	if given := o.given(); given != nil {
+		fmt.Fprintf(&b, "options      %s\n", strings.Join(given, " "))
+	}
 	for _, h := range j.Hosts {
-		what := "ranks " + topo.RankList(h.Ranks)
+		what := ranksText(h.Ranks)
 		if len(h.Ranks) == 0 {
 			what = "no rank until another host is lost"
 		}
 		fmt.Fprintf(&b, "on           %s: %s\n", h.Name, what)
 	}
-	for rank, s := range j.Cores.Slots {
-		fmt.Fprintf(&b, "rank %-7d slot=%s (%s)\n", rank, s.List, s.Where)
-	}
-	if err := describePlaces(&b, j); err != nil {
+	if err := describeRanks(&b, j, prog); err != nil {
 		return err
 	}
 	if j.OutputDir != "" {
@@ -85,16 +87,77 @@ environment  treerun's own, and %s
 	return err
 }
 
-// describePlaces writes the GPUs that the ranks of this host would get, and with --report-bindings the cores; those of
-// other hosts are only known there. It returns the error of a job that asks for more of them than there are.
-func describePlaces(b *strings.Builder, j *launch.Job) error {
-	ranks := numbers.Below(j.Size)
-	if len(j.Hosts) > 0 {
-		i := slices.IndexFunc(j.Hosts, func(h launch.JobHost) bool { return h.Local })
-		if i < 0 {
-			return nil
+// given returns the flags that have been set, by the command line or by variables, other than those that have lines of
+// their own in a dry run.
+func (o *options) given() (list []string) {
+	o.flags.VisitAll(func(f *pflag.Flag) {
+		switch f.Name {
+		case "np", "host", "hostfile", "wdir", "output-dir", "debug", "mem-per-rank", "dry-run", "verbose":
+			return
 		}
-		ranks = j.Hosts[i].Ranks
+		values := []string{f.Value.String()}
+		if s, ok := f.Value.(pflag.SliceValue); ok {
+			values = s.GetSlice()
+		}
+		for _, value := range values {
+			switch {
+			case !f.Changed || value == "": // or taken back, as --timeout by --debug
+			case value == f.NoOptDefVal:
+				list = append(list, "--"+f.Name)
+			default:
+				list = append(list, "--"+f.Name+"="+quote(value))
+			}
+		}
+	})
+	return list
+}
+
+// describeRanks writes what the user has set for ranks. GPUs and cores of other hosts are only known there. It returns
+// the error of a job that asks for more than there is here.
+func describeRanks(b *strings.Builder, j *launch.Job, prog *program) error {
+	local := numbers.Below(j.Size)
+	if len(j.Hosts) > 0 {
+		local = nil
+		if i := slices.IndexFunc(j.Hosts, func(h launch.JobHost) bool { return h.Local }); i >= 0 {
+			local = j.Hosts[i].Ranks
+		}
+	}
+	if each := int64(j.Memory); each > 0 {
+		fmt.Fprintf(b, "memory       %s at most for each rank, %s for the job\n", numbers.Bytes(each),
+			numbers.Bytes(each*int64(j.Size)))
+	}
+	if j.Debug != nil {
+		fmt.Fprintf(b, "debugger     %s, without limits of time\n", ranksText(j.Debug))
+		if slices.ContainsFunc(j.Debug, func(rank int) bool { return slices.Contains(local, rank) }) {
+			path := prog.Path
+			if len(j.Parts) > 0 {
+				path = "" // there are several
+			}
+			if _, err := host.FindDelve(path); err != nil {
+				return err
+			}
+		}
+	}
+	where := make([]string, j.Size)
+	for rank, s := range j.Cores.Slots {
+		where[rank] = fmt.Sprintf("slot=%s (%s)", s.List, s.Where)
+	}
+	if err := describePlaces(b, j, local, where); err != nil {
+		return err
+	}
+	for rank, text := range where {
+		if text != "" {
+			fmt.Fprintf(b, "rank %-7d %s\n", rank, text)
+		}
+	}
+	return nil
+}
+
+// describePlaces adds to where the GPUs of some ranks of this host, and their cores if the user has set them or wants a
+// report of them.
+func describePlaces(b *strings.Builder, j *launch.Job, ranks []int, where []string) error {
+	if ranks == nil {
+		return nil
 	}
 	run := &wire.Run{Parts: j.Parts, Cores: j.Cores, GPUs: j.GPUs}
 	run.File.Hosts = slices.Repeat([]int{1}, j.Size)
@@ -109,15 +172,19 @@ func describePlaces(b *strings.Builder, j *launch.Job) error {
 		fmt.Fprintf(b, "gpus         %s\n", text)
 	}
 	for local, rank := range ranks {
-		text, where := p.Describe(local)
-		if j.Report {
-			text = strings.TrimPrefix(text+", "+where, ", ")
+		gpu, own := p.Describe(local)
+		if request := run.ShareOf(rank).CoresOf(j.Cores); !j.Report && !request.Binds() {
+			own = ""
 		}
-		if text != "" {
-			fmt.Fprintf(b, "rank %-7d %s\n", rank, text)
-		}
+		known := slices.DeleteFunc([]string{where[rank], gpu, own}, func(text string) bool { return text == "" })
+		where[rank] = strings.Join(known, ", ")
 	}
 	return nil
+}
+
+// ranksText names some ranks.
+func ranksText(ranks []int) string {
+	return numbers.Plural(len(ranks), "rank") + " " + topo.RankList(ranks)
 }
 
 // quote formats an argument so that its beginning and end are visible.

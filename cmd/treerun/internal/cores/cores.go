@@ -53,6 +53,9 @@ func (r *Request) Check() error {
 // Explicit reports whether the user has set cores for each rank.
 func (r *Request) Explicit() bool { return r.MapBy != Whole || r.PerRank > 0 || len(r.Slots) > 0 }
 
+// Binds reports whether the user wants ranks to be bound.
+func (r *Request) Binds() bool { return r.Bind == Core || r.Explicit() }
+
 // Share describes the ranks of a host, and those that share its cores.
 type Share struct {
 	Ranks        []int   // of this host

@@ -23,19 +23,31 @@ const DebugCommand = "debug:rank"
 
 // debugger returns the command that runs a program under the debugger.
 func (sp *spawner) debugger(path string, args []string) (string, []string, error) {
-	dlv, err := exec.LookPath("dlv")
+	dlv, err := FindDelve(path)
 	if err != nil {
-		return "", nil, cmdline.Errorf(cmdline.ExitNotFound, "--debug needs Delve on the host of the rank: %w (hint: go "+
-			"install github.com/go-delve/delve/cmd/dlv@latest, and put $(go env GOPATH)/bin into PATH)", err)
-	}
-	if err := checkSymbols(path); err != nil {
-		return "", nil, cmdline.Errorf(cmdline.ExitNotExecutable, "--debug: Delve cannot debug %s: %w", path, err)
+		return "", nil, err
 	}
 	name := ""
 	if slices.Max(sp.host.job.File.Hosts) > 0 {
 		name = sp.host.cfg.Name
 	}
 	return "/proc/self/exe", append([]string{"treerun", DebugCommand, name, dlv, path}, args...), nil
+}
+
+// FindDelve returns the path of Delve, and an error where it cannot debug a program; "" is one that treerun builds.
+func FindDelve(program string) (string, error) {
+	dlv, err := exec.LookPath("dlv")
+	if err != nil {
+		return "", cmdline.Errorf(cmdline.ExitNotFound, "--debug needs Delve on the host of the rank: %w (hint: go "+
+			"install github.com/go-delve/delve/cmd/dlv@latest, and put $(go env GOPATH)/bin into PATH)", err)
+	}
+	if program == "" {
+		return dlv, nil
+	}
+	if err := checkSymbols(program); err != nil {
+		return "", cmdline.Errorf(cmdline.ExitNotExecutable, "--debug: Delve cannot debug %s: %w", program, err)
+	}
+	return dlv, nil
 }
 
 // checkSymbols returns an error where a file is no program that Delve can debug: Delve runs some of them to their end
