@@ -67,8 +67,8 @@ var kinds = map[string]struct {
 			t.place.hosts.Plug(0, t.hostOf(f)))
 	}},
 	"cut":     {oneHost, func(t *trial, f *fault, _ int) error { return t.place.hosts.Unplug(0, t.hostOf(f)) }},
-	"one-way": {oneHost, func(t *trial, f *fault, _ int) error { return t.place.drop(t.hostOf(f)) }},
-	"slow":    {nothing, func(t *trial, f *fault, _ int) error { return t.place.shape(t.hostOf(f), "5mbit") }},
+	"one-way": {oneHost, func(t *trial, f *fault, _ int) error { return t.place.hosts.Mute(0, t.hostOf(f)) }},
+	"slow":    {nothing, func(t *trial, f *fault, _ int) error { return t.place.hosts.SetRate(0, t.hostOf(f), "5mbit") }},
 }
 
 // hostOf returns the host that a fault of a host affects: not the launcher's.

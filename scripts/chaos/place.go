@@ -109,34 +109,7 @@ func (p *place) has(host, pid int) bool {
 	return bytes.Contains(env, fmt.Appendf(nil, "FAKEHOST=%c\x00", 'a'+host))
 }
 
-// drop makes a host lose all packets that it sends, without any notice.
-func (p *place) drop(host int) error {
-	var lines []string
-	for to := range hostCount {
-		for _, at := range []any{p.hosts.Addr(to), p.hosts.Addr6(to)} {
-			lines = append(lines, fmt.Sprintf("ip neigh replace %v lladdr 02:00:00:00:00:01 dev %s nud permanent", at,
-				p.hosts.Device(0)))
-		}
-	}
-	return p.do(host, strings.Join(lines, "\n"))
-}
-
-// shape gives the card of a host another rate.
-func (p *place) shape(host int, rate string) error {
-	return p.do(host, fmt.Sprintf("tc qdisc change dev %s root tbf rate %s burst 32768 limit 625000", p.hosts.Device(0),
-		rate))
-}
-
 // heal repairs the card of a host.
 func (p *place) heal(host int) error {
-	return errors.Join(p.hosts.Plug(0, host), p.shape(host, rate),
-		p.do(host, "ip neigh flush nud permanent dev "+p.hosts.Device(0)))
-}
-
-// do runs a script on a host.
-func (p *place) do(host int, script string) error {
-	if out, err := p.hosts.Command(host, "sh", "-ec", script).CombinedOutput(); err != nil {
-		return fmt.Errorf("on host %d: %w: %s", host, err, out)
-	}
-	return nil
+	return errors.Join(p.hosts.Plug(0, host), p.hosts.SetRate(0, host, rate), p.hosts.Unmute(0, host))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -52,7 +51,7 @@ var kinds = []kind{
 		verdict: `rank 2 waits in Recv \(1000 float32, tag 7\) for rank 3, rank 3 in Recv \(1000 float32, tag 7\) for rank 2: ` +
 			`a circle`},
 	{name: "path", what: "sends, and the network loses it", state: "sleeps|runs", sure: true, only: "hosts",
-		act: (*trial).cut, verdict: `rank \d waits in AllReduce #21 .* rank [23] .*: a circle; all are in one call`},
+		act: (*trial).mute, verdict: `rank \d waits in AllReduce #21 .* rank [23] .*: a circle; all are in one call`},
 	{name: "output", what: "prints, and nothing reads treerun's output", state: "write|sleeps|runs",
 		verdict: `(^treerun's|rank \d is in no call; .* write, in main.work at worker.go:\d+.*: treerun's) standard output is not read`},
 }
@@ -79,15 +78,5 @@ func (t *trial) starve() error {
 	return nil
 }
 
-// cut makes the host of the victim lose all packets that it sends.
-func (t *trial) cut() error {
-	host := t.place.hostOf(victim)
-	var lines []string
-	for to := range t.place.hosts.Len() {
-		for _, at := range []any{t.place.hosts.Addr(to), t.place.hosts.Addr6(to)} {
-			lines = append(lines, fmt.Sprintf("ip neigh replace %v lladdr 02:00:00:00:00:01 dev %s nud permanent", at,
-				t.place.hosts.Device(0)))
-		}
-	}
-	return t.place.do(host, strings.Join(lines, "\n"))
-}
+// mute makes the host of the victim lose all packets that it sends.
+func (t *trial) mute() error { return t.place.hosts.Mute(0, t.place.hostOf(victim)) }

@@ -76,16 +76,3 @@ func (p *place) job(args ...string) *exec.Cmd {
 	}
 	return p.command(slices.Concat(flags, args)...)
 }
-
-// heal repairs the card of a host.
-func (p *place) heal(host int) error {
-	return p.do(host, "ip neigh flush nud permanent dev "+p.hosts.Device(0))
-}
-
-// do runs a script on a host.
-func (p *place) do(host int, script string) error {
-	if out, err := p.hosts.Command(host, "sh", "-ec", script).CombinedOutput(); err != nil {
-		return fmt.Errorf("on host %d: %w: %s", host, err, out)
-	}
-	return nil
-}

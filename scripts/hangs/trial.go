@@ -90,7 +90,7 @@ func run(k kind, p *place, self string) (r row, err error) {
 		_ = job.Wait()
 		reading.Wait()
 		if k.name == "path" {
-			err = errors.Join(err, p.heal(p.hostOf(victim)))
+			err = errors.Join(err, p.hosts.Unmute(0, p.hostOf(victim)))
 		}
 	}()
 	if !t.await(startLimit, func() bool { return t.at != "" && len(t.pids) == ranks }) {

@@ -3,6 +3,7 @@
 package nethosts
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -48,17 +49,36 @@ func (h *Hosts) Split(k int, groups ...[]int) error {
 // Cut disconnects hosts i and j on the switch of network k: packets between them are lost, without any notice to
 // either. Each then has a wrong hardware address of the other.
 func (h *Hosts) Cut(k, i, j int) error {
-	for from, to := range map[int]int{i: j, j: i} {
-		var commands []string
+	return errors.Join(h.mislead(k, i, j), h.mislead(k, j, i))
+}
+
+// Mute makes host i lose all packets that it sends on the switch of network k, without any notice: it has a wrong
+// hardware address of every other.
+func (h *Hosts) Mute(k, i int) error {
+	var others []int
+	for j := range h.hosts {
+		if j != i {
+			others = append(others, j)
+		}
+	}
+	return h.mislead(k, i, others...)
+}
+
+// Unmute gives host i the right hardware addresses again.
+func (h *Hosts) Unmute(k, i int) error {
+	return h.hosts[i].batch("ip", []string{"neigh flush nud permanent dev " + h.Device(k)})
+}
+
+// mislead gives a host a wrong hardware address of others.
+func (h *Hosts) mislead(k, host int, others ...int) error {
+	var commands []string
+	for _, to := range others {
 		for _, at := range []netip.Addr{h.AddrIn(k, to), h.Addr6In(k, to)} {
 			commands = append(commands, fmt.Sprintf("neigh replace %s lladdr 02:00:00:00:00:01 dev %s nud permanent", at,
 				h.Device(k)))
 		}
-		if err := h.hosts[from].batch("ip", commands); err != nil {
-			return err
-		}
 	}
-	return nil
+	return h.hosts[host].batch("ip", commands)
 }
 
 // SetRate changes the rate of host i on the switch of network k, which is shaped, in both directions.

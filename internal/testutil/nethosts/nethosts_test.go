@@ -136,6 +136,13 @@ func TestUnplugAndSplit(t *testing.T) {
 	check("whole again", "h0", "h0", "h0")
 	do(h.Cut(0, 1, 0))
 	check("no way between host 1 and host 0", "timeout", "h0", "h0")
+	do(h.Unmute(0, 0))
+	do(h.Unmute(0, 1))
+	check("a way again", "h0", "h0", "h0")
+	do(h.Mute(0, 0))
+	check("host 0 is mute", "timeout", "h0", "timeout")
+	do(h.Unmute(0, 0))
+	check("healed", "h0", "h0", "h0")
 }
 
 func TestMesh(t *testing.T) {
