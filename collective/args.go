@@ -53,7 +53,7 @@ func deviceReduceArgs[T Element](c *Comm, kind plan.Kind, root int, s *cuda.Stre
 // preMultiplied changes the sum of a: every rank multiplies its input by its factor first.
 func preMultiplied[T Element](a *comm.Args, factor T) *comm.Args {
 	a.ID.Scaled, a.Scale, a.Factor = true, true, elementOf(factor)
-	return a
+	return a.As(0) // its name has changed
 }
 
 func devicePreMul[T Element](k *comm.DeviceArgs, factor T) *comm.DeviceArgs {

@@ -89,7 +89,7 @@ func NewBuckets[T Element](ctx context.Context, c *Comm, gradients [][]T, op Op,
 	for i, s := range b.of {
 		terms = append(terms, term{fmt.Sprintf("slice %d", i), fmt.Sprintf("%d %v", len(s), reflect.TypeFor[T]())})
 	}
-	if _, err := agreeOn(ctx, c, 0, terms); err != nil {
+	if _, err := agreeOn(ctx, c, calls.NewBuckets, 0, terms); err != nil {
 		return nil, fmt.Errorf("collective: %s on rank %d: %w", name, c.Rank(), err)
 	}
 	b.at, b.ready, b.order = make([]int, len(b.of)), make([]bool, len(b.of)), make([]int32, len(b.of))

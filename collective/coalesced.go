@@ -7,6 +7,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
+	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -69,7 +70,7 @@ func checkPieces[T any](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 
 // runPieces makes a call over slices and waits for it.
 func runPieces[T any](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
-	if err := beginPieces(ctx, c, a, send, recv, true); err != nil {
+	if err := beginPieces(ctx, c, a.As(calls.Coalesced), send, recv, true); err != nil {
 		return err
 	}
 	defer c.inner().End()
@@ -79,6 +80,9 @@ func runPieces[T any](ctx context.Context, c *Comm, a *comm.Args, send, recv [][
 // startPieces begins a call over slices.
 func startPieces[T any](c *Comm, a *comm.Args, send, recv [][]T) (Request, error) {
 	ctx := context.Background()
+	if a.Form&calls.Prepared == 0 {
+		a.As(calls.Started | calls.Coalesced)
+	}
 	if err := beginPieces(ctx, c, a, send, recv, false); err != nil {
 		return Request{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/treerun/treerun/collective/internal/comm"
+	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -115,20 +116,20 @@ func (c *Comm) Close() error {
 // which ends with the last of them. It has room for 256 at a time that have the same rank as their rank 0; each further
 // one needs a file of its own, and so one descriptor more.
 func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
-	return outside(c.inner().Split(ctx, color, key, opts...))
+	return outside(c.inner().Split(ctx, calls.Split, color, key, opts...))
 }
 
 // SplitByHost is a Split by the hosts of ranks: each rank gets a communicator of the ranks of c on its own host, in
 // their order.
 func (c *Comm) SplitByHost(ctx context.Context, opts ...Option) (*Comm, error) {
 	in := c.inner()
-	return c.Split(ctx, in.Setup.World.HostOf(in.Rank), in.Rank, opts...)
+	return outside(in.Split(ctx, calls.SplitByHost, in.Setup.World.HostOf(in.Rank), in.Rank, opts...))
 }
 
 // Dup makes a communicator with the ranks of c, for a library that gets c as an argument: calls and messages on the two
 // communicators do not match each other. All ranks call Dup together; see Split.
 func (c *Comm) Dup(ctx context.Context, opts ...Option) (*Comm, error) {
-	return c.Split(ctx, 0, c.Rank(), opts...)
+	return outside(c.inner().Split(ctx, calls.Dup, 0, c.Rank(), opts...))
 }
 
 // StartDup begins a Dup, and does not wait for the other ranks. All ranks of c call it; those that call it several

@@ -103,12 +103,14 @@ func (f combiner[T]) Combine(into, from []byte) { f(elementsOf[T](into), element
 // funcArgs sets a to a call with a function of the caller, and checks it.
 func funcArgs[T any](a *comm.Args, c *Comm, kind plan.Kind, send, recv []T, f func(into, from []T),
 	root int) *comm.Args {
-	of, in := reflect.TypeFor[T](), c.inner()
-	a.ID.Kind, a.ID.Func, a.ID.DType = calls.Kind(kind), true, digestOf(of)
-	a.In, a.Out, a.Elem = kernel.BytesOf(send), kernel.BytesOf(recv), int(of.Size())
+	in := c.inner()
+	a.ID.Kind, a.ID.Func, a.ID.DType = calls.Kind(kind), true, dtypeOf[T]()
+	a.In, a.Out, a.Elem = kernel.BytesOf(send), kernel.BytesOf(recv), int(reflect.TypeFor[T]().Size())
 	a.Func = combiner[T](f)
-	if f == nil || a.ID.DType == 0 {
-		a.Refuse(in, "no function, or elements with pointers or without a size: %v", of)
+	if f == nil {
+		a.Refuse(in, "the function is nil")
+	} else if a.ID.DType == 0 {
+		a.Refuse(in, "%s", unmovable[T]())
 	} else if in.Size > 1 && in.Plans.Messages < 0 {
 		a.Refuse(in, "it is for %s", in.Plans.NoMessages())
 	}
@@ -148,8 +150,8 @@ func foldAll[T any](in *comm.Comm, kind plan.Kind, all, recv []T, f func(into, f
 // digests are the results of digestOf.
 var digests sync.Map
 
-// digestOf returns a digest of a type whose values have the same meaning in another process, 0 for others, and where
-// they have no size.
+// digestOf returns a digest of a type whose values have the same meaning in another process, above kernel.Opaque, 0 for
+// others, and where they have no size.
 func digestOf(t reflect.Type) kernel.DType {
 	if d, known := digests.Load(t); known {
 		return d.(kernel.DType)
@@ -158,7 +160,8 @@ func digestOf(t reflect.Type) kernel.DType {
 	if t.Size() > 0 && plain(t) {
 		h := fnv.New32a()
 		describe(h, t)
-		d = kernel.DType(1 + h.Sum32()%255)
+		d = kernel.Opaque + 1 + kernel.DType(h.Sum32()%uint32(kernel.DTypeEnd-kernel.Opaque-1))
+		d.SetName(fmt.Sprintf("%.60s", t))
 	}
 	digests.Store(t, d)
 	return d

@@ -151,9 +151,9 @@ func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) er
 	for d := range g.dims {
 		lower, higher := g.Shift(d, 1)
 		for i, peer := range []int{lower, higher} {
-			messageOf(&sends[2*d+i], send[2*d+i], peer, tag).Call = name
+			messageOf(&sends[2*d+i], send[2*d+i], peer, tag)
 			// two messages between the same ranks come in the order in which they are sent
-			messageOf(&receives[2*d+1-i], recv[2*d+i], peer, tag).Call = name
+			messageOf(&receives[2*d+1-i], recv[2*d+i], peer, tag)
 		}
 	}
 	return in.Messages.Exchange(ctx, name, receives, sends, tag)

@@ -71,11 +71,15 @@ func Recv[T any](ctx context.Context, c *Comm, buf []T, from, tag int) (int, err
 // that and the Status of the message. It is a Probe and a Recv, between which no other goroutine takes the message. A
 // message of elements of another type is an ErrMismatch on all ranks.
 func RecvNew[T any](ctx context.Context, c *Comm, from, tag int) ([]T, Status, error) {
+	return recvNew[T](ctx, c, "RecvNew", from, tag)
+}
+
+func recvNew[T any](ctx context.Context, c *Comm, call string, from, tag int) ([]T, Status, error) {
 	if dtypeOf[T]() == 0 {
-		return nil, Status{}, c.inner().ArgumentError("RecvNew", "%s", unmovable[T]())
+		return nil, Status{}, c.inner().ArgumentError(call, "%s", unmovable[T]())
 	}
 	var buf []T
-	g, err := c.inner().Messages.RunNew(ctx, "RecvNew", from, tag, func(g p2p.Got) *p2p.Message {
+	g, err := c.inner().Messages.RunNew(ctx, call, from, tag, func(g p2p.Got) *p2p.Message {
 		bytes := int64(g.Count) * int64(dtypeOf[T]().Size())
 		buf = make([]T, bytes/int64(sizeOf[T]()))
 		return messageOf(new(p2p.Message), buf, int(g.From), int(g.Tag))

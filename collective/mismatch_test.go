@@ -336,7 +336,7 @@ func TestMismatchMessage(t *testing.T) {
 				m, err := StartRecv(c, make([]float32, 9), AnySource, AnyTag)
 				return errors.Join(err, m.Wait(t.Context()))
 			},
-			[]string{"rank 0 sent 10 float32 with tag 7", "rank 1 called Recv (9 float32, tag 7)"}},
+			[]string{"rank 0 sent 10 float32 with tag 7", "rank 1 called StartRecv (9 float32, tag 7)"}},
 		"type": {send(10),
 			func(t *testing.T, c *Comm) error { return received(t.Context(), c, make([]int32, 10), 0, 7) },
 			[]string{"rank 0 sent 10 float32 with tag 7", "rank 1 called Recv (10 int32, tag 7)"}},
@@ -357,7 +357,7 @@ func TestMismatchMessage(t *testing.T) {
 			func(t *testing.T, c *Comm) error {
 				return exchanged(t.Context(), c, make([]float32, 12), 0, make([]float32, 12), 0, 7)
 			},
-			[]string{"rank 1 sent 12 float32 with tag 7", "rank 0 called Recv (10"}},
+			[]string{"rank 1 sent 12 float32 with tag 7", "rank 0 called SendRecv (10"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 
 	"github.com/treerun/treerun/internal/kernel"
 )
@@ -50,36 +51,42 @@ func dtypeOf[T any]() kernel.DType {
 	if t := kernel.DTypeOf(of.Kind()); t != 0 && t != kernel.Uint16 {
 		return t
 	}
-	digest := digestOf(of)
-	if digest == 0 {
-		return 0
+	if of == reflect.TypeFor[encodedByte]() {
+		return kernel.Opaque
 	}
-	return kernel.Opaque + digest%(math.MaxUint8-kernel.Opaque)
+	return digestOf(of)
 }
 
 // unmovable returns the reason for which dtypeOf is 0.
-func unmovable[T any]() string {
-	of := reflect.TypeFor[T]()
+func unmovable[T any]() string { return unmovableOf(reflect.TypeFor[T]()) }
+
+// unmovableOf returns why slices of a type cannot be moved.
+func unmovableOf(of reflect.Type) string {
 	if of.Size() == 0 {
 		return fmt.Sprintf("elements of type %v have no size", of)
 	}
-	return fmt.Sprintf("elements of type %v have no meaning in another process: %s (hint: the calls for objects, such as "+
-		"BroadcastObject, encode values)", of, pointerIn(of, "a value"))
+	what := ""
+	if path, t := pointerIn(of, ""); path != "" {
+		what = fmt.Sprintf(": %s is of type %v", strings.TrimPrefix(path, "."), t)
+	}
+	return fmt.Sprintf("elements of type %v have no meaning in another process%s (hint: the calls for objects, such as "+
+		"AllGatherObject, encode values)", of, what)
 }
 
-// pointerIn names the part of a value of type t, which has this name, that is or has a pointer.
-func pointerIn(t reflect.Type, name string) string {
+// pointerIn returns the first part of a value of type t that is a pointer or the like, and its type: its path, as it is
+// written in Go, from the one to the value.
+func pointerIn(t reflect.Type, path string) (string, reflect.Type) {
 	switch t.Kind() {
 	case reflect.Array:
-		return pointerIn(t.Elem(), "an element of "+name)
+		return pointerIn(t.Elem(), path+"[0]")
 	case reflect.Struct:
 		for i := range t.NumField() {
 			if f := t.Field(i); !plain(f.Type) {
-				return pointerIn(f.Type, "field "+f.Name)
+				return pointerIn(f.Type, path+"."+f.Name)
 			}
 		}
 	}
-	return fmt.Sprintf("%s is a %v", name, t)
+	return path, t
 }
 
 // countsOf returns counts of elements of T in the elements of its DType.

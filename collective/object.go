@@ -7,6 +7,10 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/internal/p2p"
+	"github.com/treerun/treerun/collective/plan"
+	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/strict"
 )
@@ -18,14 +22,16 @@ const maxObjects = 1 << 30
 // element.
 func AllReduceValue[T Element](ctx context.Context, c *Comm, v T, op Op) (T, error) {
 	x := []T{v}
-	err := AllReduce(ctx, c, x, x, op)
+	a := reduceArgs(new(comm.Args), c, plan.AllReduce, -1, x, x, op)
+	err := c.inner().Run(ctx, a.As(calls.OfValue))
 	return x[0], err
 }
 
 // ReduceValue is AllReduceValue with the result on rank root only. The other ranks get their own v.
 func ReduceValue[T Element](ctx context.Context, c *Comm, v T, op Op, root int) (T, error) {
 	send, recv := []T{v}, []T{v}
-	err := Reduce(ctx, c, send, recv, op, root)
+	a := reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, op)
+	err := c.inner().Run(ctx, a.As(calls.OfValue))
 	return recv[0], err
 }
 
@@ -41,7 +47,8 @@ func AllReduceValueFunc[T any](ctx context.Context, c *Comm, v T, f func(a, b T)
 	if f == nil {
 		all = nil // which is refused
 	}
-	err := AllReduceFunc(ctx, c, x, x, all)
+	a := funcArgs(new(comm.Args), c, plan.AllReduce, x, x, all, -1)
+	err := c.inner().Run(ctx, a.As(calls.OfValue))
 	return x[0], err
 }
 
@@ -55,14 +62,15 @@ func SendObject[T any](ctx context.Context, c *Comm, v T, to, tag int) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", c.inner().ArgumentError("SendObject", "it cannot be encoded, or is too large"), err)
 	}
-	return Send(ctx, c, encodedOf(data), to, tag)
+	_, err = c.inner().Messages.Run(ctx, "SendObject", messageOf(new(p2p.Message), encodedOf(data), to, tag), tag, true)
+	return err
 }
 
 // RecvObject receives an object of a SendObject from rank from, or AnySource, with a tag, or AnyTag. The Count of its
 // Status is the length of its encoding, in bytes. A message of another call is an ErrMismatch on all ranks. Where this
 // rank cannot decode the object it alone returns an error, and the communicator is unchanged.
 func RecvObject[T any](ctx context.Context, c *Comm, from, tag int) (v T, st Status, err error) {
-	data, st, err := RecvNew[encodedByte](ctx, c, from, tag)
+	data, st, err := recvNew[encodedByte](ctx, c, "RecvObject", from, tag)
 	if err != nil || st.Source == NoRank {
 		return v, st, err
 	}
@@ -146,22 +154,23 @@ func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, err
 // AllGatherObject returns v of all ranks, by rank, on every rank. For the types T that are possible see
 // BroadcastObject; the objects of all ranks may have 1 GiB in total.
 func AllGatherObject[T any](ctx context.Context, c *Comm, v T) ([]T, error) {
-	return gatherObjects(ctx, c, "AllGatherObject", v, -1)
+	return gatherObjects(ctx, c, calls.AllGatherObject, v, -1)
 }
 
 // GatherObject returns v of all ranks, by rank, on rank root, and nil on the other ranks. See AllGatherObject.
 func GatherObject[T any](ctx context.Context, c *Comm, v T, root int) ([]T, error) {
-	return gatherObjects(ctx, c, "GatherObject", v, root)
+	return gatherObjects(ctx, c, calls.GatherObject, v, root)
 }
 
-// gatherObjects sends v of all ranks to root, or to all ranks if root is negative.
-func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root int) ([]T, error) {
+// gatherObjects sends v of all ranks to root, or to all ranks if root is negative, in calls of a kind.
+func gatherObjects[T any](ctx context.Context, c *Comm, kind calls.Kind, v T, root int) ([]T, error) {
+	name := kind.String()
 	if root >= c.inner().Size {
 		return nil, c.inner().ArgumentError(name, "root %d of %d ranks", root, c.inner().Size)
 	}
 	mine, length, failed := encoded(v, c.inner().Size)
 	lengths := make([]int64, c.inner().Size)
-	if err := AllGather(ctx, c, []int64{length}, lengths); err != nil {
+	if err := gatherAs(ctx, c, kind, kernel.BytesOf([]int64{length}), kernel.BytesOf(lengths)); err != nil {
 		return nil, err
 	}
 	longest := int64(0)
@@ -178,7 +187,7 @@ func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root i
 		all = make([]byte, int(longest)*c.inner().Size)
 	}
 	if root < 0 {
-		err = AllGather(ctx, c, padded, all)
+		err = gatherAs(ctx, c, kind, padded, all)
 	} else {
 		err = Gather(ctx, c, padded, all, root)
 	}
@@ -192,6 +201,12 @@ func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root i
 		}
 	}
 	return objects, nil
+}
+
+// gatherAs is an AllGather of bytes, which is part of a call of a kind.
+func gatherAs(ctx context.Context, c *Comm, kind calls.Kind, mine, all []byte) error {
+	a := comm.NewArgs(calls.ID{Kind: kind})
+	return c.inner().Run(ctx, a.SetGather(c.inner(), kernel.Uint8, mine, all))
 }
 
 // encoded returns the encoding of v, one of the given number of objects of a call, and its length, or -1 if v cannot be

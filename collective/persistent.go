@@ -5,6 +5,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
+	calls "github.com/treerun/treerun/internal/call"
 )
 
 // Persistent is a call whose arguments are checked once and which then runs many times, always with the same slices.
@@ -25,6 +26,7 @@ func (p *Persistent) Run(ctx context.Context) error { return p.c.inner().Run(ctx
 func (p *Persistent) Start() (Request, error) { return p.c.begun(p.a) }
 
 func persistent(c *Comm, a *comm.Args) (*Persistent, error) {
+	a.As(calls.Prepared)
 	if a.Prepare(c.inner(), 0); a.Err != nil {
 		return nil, a.Err
 	}

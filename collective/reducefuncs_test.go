@@ -188,8 +188,8 @@ func TestFuncMismatch(t *testing.T) {
 				return ReduceFunc(t.Context(), c, x, x, keep, 0)
 			})
 			wantText := map[string]string{"operation": "Scan #1 (max of 6 int32)", "type": "Scan #1 (sum of 6 uint32)",
-				"count":   "ReduceFunc #1 (5 elements, type digest",
-				"element": "ReduceFunc #1 (6 elements, type digest",
+				"count":   "ReduceFunc #1 (5 int32",
+				"element": "ReduceFunc #1 (6 float32",
 				"root":    ", root 1)"}[name]
 			for r, err := range errs {
 				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), wantText) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/treerun/treerun/collective/internal/comm"
+	calls "github.com/treerun/treerun/internal/call"
 )
 
 // Request is a call in flight. The calls of a communicator are done in the order in which they began, and many may be
@@ -27,6 +28,9 @@ func (r Request) Test() (bool, error) { return r.request.Test() }
 
 // begun is start for exported functions.
 func (c *Comm) begun(a *comm.Args) (Request, error) {
+	if a.Form&calls.Prepared == 0 {
+		a.As(calls.Started)
+	}
 	r, err := c.inner().Start(a)
 	return Request{r}, err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/internal/setup"
+	calls "github.com/treerun/treerun/internal/call"
 )
 
 // Restore gives all ranks the state of the one that is furthest: the contents of state where version is the highest. It
@@ -95,8 +96,7 @@ func stateOf(c *Comm, state []any) (*savedState, error) {
 		case v.Kind() != reflect.Slice:
 			return nil, c.inner().ArgumentError("Restore", "argument %d of the state is a %T, want a slice", i, one)
 		case v.Type().Elem().Size() == 0 || !plain(v.Type().Elem()):
-			return nil, c.inner().ArgumentError("Restore", "slice %d has elements with pointers or without a size: %T", i,
-				one)
+			return nil, c.inner().ArgumentError("Restore", "slice %d: %s", i, unmovableOf(v.Type().Elem()))
 		}
 		s.types = append(s.types, v.Type().Elem().String())
 		s.sizes = append(s.sizes, int(v.Type().Elem().Size()))
@@ -113,7 +113,7 @@ func (s *savedState) agree(ctx context.Context, c *Comm, version int) ([]int, er
 		value := fmt.Sprintf("%d %s of %d bytes", len(s.of[i])/s.sizes[i], s.types[i], s.sizes[i])
 		terms = append(terms, term{fmt.Sprintf("slice %d", i), value})
 	}
-	return agreeOn(ctx, c, version, terms)
+	return agreeOn(ctx, c, calls.Restore, version, terms)
 }
 
 // outgoing returns parts of the state, one after the other, which begin at these bytes: the memory of the state itself

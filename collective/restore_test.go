@@ -159,9 +159,9 @@ func TestRestoreRefuses(t *testing.T) {
 		for want, call := range map[string]func() (int, error){
 			"argument 1 of the state is a string, want a slice": of(3, []byte{1}, "x"),
 			"argument 0 of the state is a <nil>, want a slice":  of(3, nil),
-			"slice 0 has elements with pointers or without":     of(3, []*int{}),
-			"pointers or without a size: []struct {}":           of(3, []struct{}{{}}),
-			"pointers or without a size: []string":              of(3, []string{"x"}),
+			"slice 0: elements of type *int have no meaning":    of(3, []*int{}),
+			"slice 0: elements of type struct {} have no size":  of(3, []struct{}{{}}),
+			"slice 0: elements of type string have no meaning":  of(3, []string{"x"}),
 			"version -2, want -1 or more":                       of(-2, []byte{1}),
 			"Restore: invalid argument: the Comm is nil": func() (int, error) {
 				return Restore(t.Context(), nil, 3, []byte{1})

@@ -54,10 +54,10 @@ func TestRoundsMismatch(t *testing.T) {
 		text string
 		odd  func(c *Comm) (Request, error)
 	}{
-		"count": {"ScanFunc #1 (5 elements, type digest", func(c *Comm) (Request, error) {
+		"count": {"ScanFunc #1 (5 int32", func(c *Comm) (Request, error) {
 			return StartScanFunc(c, x()[1:], x()[1:], keep)
 		}},
-		"parts": {"ScanFunc #1 (6 elements, type digest", func(c *Comm) (Request, error) {
+		"parts": {"ScanFunc #1 (6 int16", func(c *Comm) (Request, error) {
 			y := make([]int16, 6)
 			return StartScanFunc(c, y, y, func(into, from []int16) {})
 		}},
@@ -133,7 +133,7 @@ func TestRoundsAndClose(t *testing.T) {
 		}
 		return cmp.Or(err, r.Wait(t.Context()))
 	}) {
-		want := "rank 1 closed its communicator with AllToAllV #1 (int64) under way"
+		want := "rank 1 closed its communicator with StartAllToAllV #1 (int64) under way"
 		if !errors.Is(err, ErrPeerClosed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("rank %d: %v, want ErrPeerClosed of rank 1", r, err)
 		}

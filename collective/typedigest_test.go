@@ -44,8 +44,8 @@ func TestTypesOfOneName(t *testing.T) {
 				t.Fatalf("%v of %d bytes and %v of %d", a, a.Size(), b, b.Size())
 			}
 			if same := i == j || i+j == 1; (digestOf(a) == digestOf(b)) != same {
-				t.Errorf("types %d and %d have the digests %02x and %02x, want equal: %v", i, j, uint8(digestOf(a)),
-					uint8(digestOf(b)), same)
+				t.Errorf("types %d and %d have the digests %04x and %04x, want equal: %v", i, j, uint16(digestOf(a)),
+					uint16(digestOf(b)), same)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func TestWaitFails(t *testing.T) {
 				err = WaitAll(ctx, all...)
 			} else {
 				_, err = WaitAny(ctx, all[1:]...)
-				want = []string{"WaitAny, request 0 of 0..1", "rank 0 waits in WaitAny of Recv (1 int16, tag 7)"}
+				want = []string{"WaitAny, request 0 of 0..1", "rank 0 waits in WaitAny of StartRecv (1 int16, tag 7)"}
 			}
 			for _, text := range want {
 				if err == nil || !strings.Contains(err.Error(), text) {

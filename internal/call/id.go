@@ -22,7 +22,7 @@ type ID struct {
 	Op     kernel.Op // 0 where there is none
 	DType  kernel.DType
 	Chain  uint8 // a digest of all calls up to this one
-	Func   bool  // a function of the caller's combines; DType is a digest of the type of its elements
+	Func   bool  // a function of the caller's combines
 	Scaled bool  // a Sum of inputs that each rank multiplies by a factor first
 	Varied bool  // the parts differ in length
 	Device bool  // the call runs on devices: its chunks do not travel over the links of the host
@@ -72,10 +72,10 @@ func (id ID) String() string {
 		return fmt.Sprintf("sparse collective #%d", id.Seq)
 	case k == AllReduceMinLoc || k == AllReduceMaxLoc:
 		return fmt.Sprintf("%v #%d (%v)", k, id.Seq, id.DType)
-	case k == Split:
-		return fmt.Sprintf("%v #%d", k, id.Seq)
 	case k == Look:
 		return fmt.Sprintf("the comparison of times before a large call (#%d)", id.Seq)
+	case k >= Split && k <= Restore:
+		return fmt.Sprintf("%v #%d", k, id.Seq)
 	case k == Barrier:
 		return fmt.Sprintf("%s #%d", id.Name(), id.Seq)
 	}
@@ -94,8 +94,8 @@ func (id ID) arguments() string {
 	if !id.CountsByPair() {
 		fmt.Fprintf(&b, "%d ", id.Count)
 	}
-	if id.Func {
-		fmt.Fprintf(&b, "elements, type digest %02x", uint8(id.DType))
+	if id.Func && id.DType >= kernel.Opaque {
+		b.WriteString("elements of " + id.DType.Name())
 	} else {
 		b.WriteString(id.DType.String())
 	}
@@ -118,6 +118,7 @@ const (
 	varied    = 0x20 // in Kind
 	function  = 99   // the Op of a call with a function of the caller's
 	scaledSum = 100  // the Op of a call that is Scaled; an Op above it is the Kind of a call from Exchange on
+	opaque    = 128  // an Op above it is the upper half of a DType, of a call without one, besides this bit
 	numberAt  = 16   // where in Root the number begins; below it, in place of no root, the inverse of half of Parts
 	partsAt   = 48   // where in Count the other half of Parts begins
 )
@@ -141,8 +142,9 @@ func (id ID) Header() (h Header) {
 // Encode sets h to the Header of id.
 func (id *ID) Encode(h *Header) {
 	kind, op, root, count := uint8(id.Kind), uint8(id.Op), id.Root, id.Count
+	chain, above := id.Chain, uint8(id.DType>>8)
 	if id.Kind == Message {
-		root = id.Tag
+		root, chain = id.Tag, above
 		switch {
 		case id.Device:
 			op = device
@@ -151,8 +153,10 @@ func (id *ID) Encode(h *Header) {
 		}
 	} else {
 		switch {
-		case id.Kind >= Exchange && id.Kind <= Look:
+		case id.Kind >= Exchange && id.Kind <= Restore:
 			kind, op = uint8(AllGather), kind
+		case above > 0:
+			op = opaque | above
 		case id.Func:
 			op = function
 		case id.Scaled:
@@ -172,16 +176,17 @@ func (id *ID) Encode(h *Header) {
 			root = int32(id.Number)<<numberAt | root&(1<<numberAt-1)
 		}
 	}
-	h.Seq, h.Count, h.What = id.Seq, count, What(kind, op, uint8(id.DType), id.Chain, root)
+	h.Seq, h.Count, h.What = id.Seq, count, What(kind, op, uint8(id.DType), chain, root)
 }
 
 // ID decodes h: the Header of the result is h, whatever h contains.
 func (h Header) ID() ID {
 	kind, op, root := uint8(h.What), uint8(h.What>>8), h.Root()
 	id := ID{Seq: h.Seq, Count: h.Count, Root: root, Kind: Kind(kind), Op: kernel.Op(op),
-		DType: kernel.DType(h.What >> 16), Chain: uint8(h.What >> chainAt)}
+		DType: kernel.DType(h.What >> 16 & 0xFF), Chain: uint8(h.What >> chainAt)}
 	if id.Kind == Message {
 		id.Root, id.Tag = 0, root
+		id.DType, id.Chain = id.DType|kernel.DType(id.Chain)<<8, 0
 		if id.Device, id.Sync = op == device, op == receipt; id.Device || id.Sync {
 			id.Op = 0
 		}
@@ -189,8 +194,10 @@ func (h Header) ID() ID {
 	}
 	id.Kind, id.Varied, id.Device = Kind(kind&^(varied|device)), kind&varied != 0, kind&device != 0
 	switch k := Kind(op); {
-	case id.Kind == AllGather && k >= Exchange && k <= Look:
+	case id.Kind == AllGather && k >= Exchange && k <= Restore:
 		id.Kind, id.Op = k, 0
+	case op > opaque:
+		id.DType, id.Func, id.Op = id.DType|kernel.DType(op-opaque)<<8, id.Kind.reduces(), 0
 	case op == function:
 		id.Func, id.Op = true, 0
 	case op == scaledSum:

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // goldenHeaders calls f for each call of testdata/headers.txt, with its header in three words and its description.
@@ -22,7 +24,7 @@ func goldenHeaders(t testing.TB, f func(id ID, words [3]uint64, text string)) {
 		var id ID
 		var w [3]uint64
 		if _, err := fmt.Sscan(fields[0], (*uint8)(&id.Kind), &id.Varied, &id.Device, &id.Seq, &id.Count, (*uint8)(&id.Op),
-			&id.Scaled, (*uint8)(&id.DType), &id.Chain, &id.Root, &id.Number); err != nil {
+			&id.Scaled, (*uint16)(&id.DType), &id.Chain, &id.Root, &id.Number); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		if _, err := fmt.Sscanf(fields[1], "%x %x %x", &w[0], &w[1], &w[2]); err != nil {
@@ -86,6 +88,28 @@ func FuzzHeader(f *testing.F) {
 			t.Errorf("%+v is decoded as %+v, %q", h, id, id)
 		}
 	})
+}
+
+// TestTypesInHeader: a header has all of the digest of a type.
+func TestTypesInHeader(t *testing.T) {
+	for _, of := range []ID{
+		{Kind: Message, Tag: 5},
+		{Kind: Broadcast, Root: 2, Number: 3},
+		{Kind: AllGather, Root: -1, Varied: true, Parts: 1 << 20},
+		{Kind: AllReduce, Root: -1, Func: true},
+		{Kind: ReduceScatter, Root: -1, Func: true},
+		{Kind: Scan, Root: -1, Func: true},
+	} {
+		headers := map[Header]kernel.DType{}
+		for d := kernel.Opaque; d < kernel.DTypeEnd; d++ {
+			of.DType = d
+			h := of.Header()
+			if other, taken := headers[h]; taken || h.ID() != of {
+				t.Fatalf("%+v has the header %x, which is decoded as %+v, and that of type %v", of, h.Words(), h.ID(), other)
+			}
+			headers[h] = d
+		}
+	}
 }
 
 // TestNumbered: a header has the root and the number of its call, for every number.

@@ -34,6 +34,12 @@ const (
 	AllReduceMinLoc
 	AllReduceMaxLoc
 	Look // an AllReduce of the times of large calls, between these
+	Dup
+	SplitByHost
+	AllGatherObject
+	GatherObject
+	NewBuckets
+	Restore
 )
 
 // Message is a message between two ranks, which is no call of all of them.
@@ -43,7 +49,9 @@ var kindNames = map[Kind]string{
 	AllReduce: "AllReduce", Reduce: "Reduce", Broadcast: "Broadcast", Barrier: "Barrier", AllGather: "AllGather",
 	ReduceScatter: "ReduceScatter", Gather: "Gather", Scatter: "Scatter", AllToAll: "AllToAll", Exchange: "Sparse",
 	Split: "Split", Scan: "Scan", ExScan: "ExScan",
-	AllReduceMinLoc: "AllReduceMinLoc", AllReduceMaxLoc: "AllReduceMaxLoc", Look: "Look",
+	AllReduceMinLoc: "AllReduceMinLoc", AllReduceMaxLoc: "AllReduceMaxLoc", Look: "Look", Dup: "Dup",
+	SplitByHost: "SplitByHost", AllGatherObject: "AllGatherObject", GatherObject: "GatherObject",
+	NewBuckets: "NewBuckets", Restore: "Restore",
 }
 
 // String returns the name of the function.
@@ -56,6 +64,11 @@ func (k Kind) String() string {
 
 // OneWay reports whether some ranks of a call of kind k only send and others only receive.
 func (k Kind) OneWay() bool { return k.hasRoot() || k == Scan || k == ExScan }
+
+// reduces reports whether calls of kind k combine elements.
+func (k Kind) reduces() bool {
+	return k == AllReduce || k == Reduce || k == ReduceScatter || k == Scan || k == ExScan
+}
 
 // hasRoot reports whether calls of kind k have a root.
 func (k Kind) hasRoot() bool { return k == Reduce || k == Broadcast || k == Gather || k == Scatter }

@@ -2,6 +2,36 @@ package call
 
 import "strings"
 
+// Form is how a program makes a call: a sum of the values below. Other ranks may make the same call in other forms.
+type Form uint8
+
+// The forms besides a plain call.
+const (
+	Started   Form = 1 << iota // StartAllReduce
+	Prepared                   // AllReduceInit
+	Coalesced                  // AllReduceCoalesced
+	OfValue                    // AllReduceValue
+)
+
+// Name returns the name of the function with which the program makes call id.
+func (f Form) Name(id *ID) string {
+	part := func(is bool, text string) string {
+		if is {
+			return text
+		}
+		return ""
+	}
+	if id.OfBuckets() {
+		return id.Name() // its text has that of Buckets
+	}
+	return part(f&Started > 0, "Start") + id.Kind.String() + part(id.Scaled, "PreMul") +
+		part(f&Coalesced > 0, "Coalesced") + part(f&OfValue > 0, "Value") + strings.TrimPrefix(id.Name(), id.Kind.String()) +
+		part(f&Prepared > 0, "Init")
+}
+
+// Text describes call id with that name.
+func (f Form) Text(id ID) string { return strings.Replace(id.String(), id.Name(), f.Name(&id), 1) }
+
 // The texts of calls are those of reports and errors: "AllReduce #12 (sum of 64 float32)", "Send to rank 2".
 
 // IsCollective reports whether a text is that of a collective: collectives have numbers, messages have none.
@@ -20,7 +50,7 @@ func UsedBy(text, comm string) string {
 func CircleHint(texts []string) string {
 	sends, devices := 0, false
 	for _, text := range texts {
-		if strings.HasPrefix(text, "Send") && !strings.HasPrefix(text, "SendRecv") {
+		if text = strings.TrimPrefix(text, "Start"); strings.HasPrefix(text, "Send") && !strings.HasPrefix(text, "SendRecv") {
 			sends++
 		}
 		devices = devices || strings.HasPrefix(text, "SendDevice")

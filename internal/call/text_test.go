@@ -1,6 +1,10 @@
 package call
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/treerun/treerun/internal/kernel"
+)
 
 func TestUsedBy(t *testing.T) {
 	for _, c := range []struct{ text, comm, want string }{
@@ -13,6 +17,33 @@ func TestUsedBy(t *testing.T) {
 		if got := UsedBy(c.text, c.comm); got != c.want {
 			t.Errorf("%s on %s uses %s, want %s", c.text, c.comm, got, c.want)
 		}
+	}
+}
+
+// TestForms: a rank names its calls by the functions that its program calls.
+func TestForms(t *testing.T) {
+	sum := ID{Kind: AllReduce, Op: kernel.Sum, Count: 4, DType: kernel.Int8, Root: -1, Seq: 3}
+	scaled, function, varied := sum, sum, ID{Kind: AllGather, Varied: true}
+	scaled.Scaled = true
+	function.Func = true
+	for _, c := range []struct {
+		form Form
+		id   ID
+		want string
+	}{
+		{0, sum, "AllReduce"}, {Started, sum, "StartAllReduce"}, {Prepared, scaled, "AllReducePreMulInit"},
+		{OfValue, function, "AllReduceValueFunc"}, {Started | Coalesced, sum, "StartAllReduceCoalesced"},
+		{Started, varied, "StartAllGatherV"}, {Prepared, function, "AllReduceFuncInit"},
+	} {
+		if got := c.form.Name(&c.id); got != c.want {
+			t.Errorf("form %d of %v is %s, want %s", c.form, c.id, got, c.want)
+		}
+	}
+	if got := Started.Text(sum); got != "StartAllReduce #3 (sum of 4 int8)" {
+		t.Error(got)
+	}
+	if got := Started.Text(ID{Kind: Exchange, Seq: 3}); got != "sparse collective #3" {
+		t.Error(got)
 	}
 }
 

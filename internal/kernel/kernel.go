@@ -36,6 +36,8 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
+	"sync"
 )
 
 // Work describes the operations of a call on the elements that it moves.
@@ -69,7 +71,7 @@ func (w *Work) Size() int {
 }
 
 // DType is an element type. Numbers are in the byte order of the machine.
-type DType uint8
+type DType uint16
 
 // The element types. Float16 is IEEE 754 binary16, BFloat16 the upper half of
 // a binary32. GPUs have kernels for those up to Float64, and for complex numbers.
@@ -91,9 +93,10 @@ const (
 	Bool     // one byte, 0 or 1
 	dtypeEnd // one past the last
 
-	// Opaque is the first of the types that only move: of values that are no numbers. Their number is a digest of the
-	// type, and their elements are bytes.
-	Opaque DType = 64
+	// Opaque is the first of the types of values that are no numbers: above it their number is a digest of the type.
+	// Where they only move, their elements are bytes. Opaque itself is that of encoded objects. All are below DTypeEnd.
+	Opaque   DType = 64
+	DTypeEnd       = 1 << 15
 )
 
 var dtypes = [dtypeEnd]string{
@@ -181,9 +184,43 @@ func (d DType) String() string {
 	case d.Valid():
 		return dtypes[d]
 	case d >= Opaque:
-		return fmt.Sprintf("bytes of a type with digest %02x", uint8(d))
+		return "bytes of " + d.Name()
 	}
-	return fmt.Sprintf("DType(%d)", uint8(d))
+	return fmt.Sprintf("DType(%d)", uint16(d))
+}
+
+// typeNames has the names of the types that are Opaque and that this process has used.
+var typeNames sync.Map
+
+// SetName gives d, which is Opaque, a name in texts of this process.
+func (d DType) SetName(name string) { typeNames.Store(d, name) }
+
+// Name returns the name of a type. Of one that is Opaque it has the digest, too, which is all that is known of a type
+// that only another process has used: see WithTypeNames.
+func (d DType) Name() string {
+	switch name, known := typeNames.Load(d); {
+	case d == Opaque:
+		return "an object"
+	case known:
+		return name.(string) + ", digest " + d.digest()
+	case d > Opaque:
+		return "a type with digest " + d.digest()
+	}
+	return d.String()
+}
+
+func (d DType) digest() string { return fmt.Sprintf("%04x", uint16(d)) }
+
+// WithTypeNames returns text, which another process may have written, with the names of the types that only this one
+// has used.
+func WithTypeNames(text string) string {
+	if strings.Contains(text, " digest ") {
+		typeNames.Range(func(d, _ any) bool {
+			text = strings.ReplaceAll(text, "a type with digest "+d.(DType).digest(), d.(DType).Name())
+			return true
+		})
+	}
+	return text
 }
 
 // Op is a reduction operation.

@@ -355,3 +355,17 @@ func FuzzReduce(f *testing.F) {
 func (l level) String() string {
 	return [...]string{"go", "c", "avx2", "avx512"}[l]
 }
+
+// TestTypeNames: a text of another process gets the names of the types that only this one has used.
+func TestTypeNames(t *testing.T) {
+	const mine, theirs = Opaque + 700, Opaque + 701
+	text := fmt.Sprintf("rank 1 has %v, rank 0 %s, rank 2 %v", mine, theirs.Name(), Opaque)
+	mine.SetName("main.pair")
+	for range 2 { // also where the text has them
+		text = WithTypeNames(text)
+		want := "rank 1 has bytes of main.pair, digest 02fc, rank 0 a type with digest 02fd, rank 2 bytes of an object"
+		if text != want {
+			t.Errorf("%q, want %q", text, want)
+		}
+	}
+}

@@ -41,6 +41,10 @@ var RowNames = func() (names [Rows]string) {
 // RowOf returns the row of a call.
 func RowOf(id *call.ID) int {
 	switch {
+	case id.Kind == call.Dup || id.Kind == call.SplitByHost:
+		return RowSplit
+	case id.Kind > call.Look:
+		return int(call.AllGather)
 	case id.Kind >= call.Exchange:
 		return rowOthers + int(id.Kind-call.Exchange)
 	case id.Func:

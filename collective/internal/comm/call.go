@@ -25,6 +25,8 @@ type Args struct {
 	counts, receives []int
 
 	Err error // why the call cannot be made, if it cannot
+	why error // the same, without the name of the call
+	on  *Comm // that has refused it
 }
 
 // NewArgs returns the Args of the call id, whose other fields the caller sets.
@@ -32,7 +34,16 @@ func NewArgs(id call.ID) *Args { return &Args{Args: engine.Args{ID: id}} }
 
 // Refuse sets the error of a to an argument error.
 func (a *Args) Refuse(c *Comm, format string, v ...any) {
-	a.Err = c.ArgumentError(a.ID.Name(), format, v...)
+	a.on, a.why = c, fmt.Errorf(format, v...)
+	a.As(0)
+}
+
+// As adds a form to that of a.
+func (a *Args) As(form call.Form) *Args {
+	if a.Form |= form; a.why != nil {
+		a.Err = a.on.ArgumentError(a.Form.Name(&a.ID), "%w", a.why)
+	}
+	return a
 }
 
 // ArgumentError is the ErrArgument of a call with a name.

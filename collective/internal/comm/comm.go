@@ -109,7 +109,7 @@ func (c *Comm) close() error {
 		if p := c.Messages.under.UnderWay(); p != nil {
 			under = p.String()
 		} else if !settled {
-			under = c.CallAt(c.Seq).ID.String()
+			under = c.CallAt(c.Seq).Text()
 		}
 		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
 			"rank %d closed its communicator with %s under way; Wait for it before Close", c.Rank, under))
@@ -164,9 +164,9 @@ func (c *Comm) Begin(a *Args) error {
 	case a.Err != nil:
 		return a.Err
 	case !c.claim.take(unclaimed):
-		return c.busyError(a.ID.Name())
+		return c.busyError(a.Form.Name(&a.ID))
 	case c.failure.err != nil:
-		return c.failedBefore(a.ID.Name())
+		return c.failedBefore(a.Form.Name(&a.ID))
 	}
 	return nil
 }

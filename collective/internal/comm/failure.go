@@ -41,8 +41,8 @@ func (e *failure) during(f transport.Fault, during, hint string) error {
 }
 
 // duringCall is during, in a call that has begun.
-func (e *failure) duringCall(f transport.Fault, id call.ID) error {
-	return e.during(f, id.String(), undefinedIn(e.c.callOf(id.Seq)))
+func (e *failure) duringCall(f transport.Fault, begun *engine.Call) error {
+	return e.during(f, begun.Text(), undefinedIn(begun))
 }
 
 // gaveUp ends the communicator as ctx has ended before a call.
@@ -98,8 +98,7 @@ func undefinedIn(begun *engine.Call) string {
 		in, out = begun.Pieces[0].In, begun.Pieces[0].Out
 	}
 	switch k := begun.ID.Kind; {
-	case len(out) == 0, k == call.Split, k == call.Exchange, k == call.AllReduceMinLoc, k == call.AllReduceMaxLoc,
-		k == call.Look:
+	case len(out) == 0, k >= call.Exchange:
 		return "" // no slices of the caller's
 	case kernel.OverlapOf(in, out) != kernel.Apart:
 		return "contents of send and recv are undefined"

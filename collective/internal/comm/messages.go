@@ -270,6 +270,7 @@ func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send 
 	m.c.Tally.enter(row, n)
 	done, err := m.c.Engine.Quick(p, send, polls)
 	if !done {
+		p.Call = call
 		ref = m.under.Add(p)
 		err = m.c.Engine.StartMessage(ref.Message(), send)
 	}
@@ -327,8 +328,8 @@ func (m *Messages) fail(f transport.Fault, during *p2p.Message) error {
 // undefinedOf names the slice whose contents are undefined once a message has failed.
 func undefinedOf(p *p2p.Message) string {
 	switch {
-	case p.IsReceipt():
-	case p.Part != "", p.Call != "" && p.Receives():
+	case p.IsReceipt(), p.Call == "RecvNew", p.Call == "RecvObject": // no slice of the caller's
+	case p.Part != "", p.Call == "SendRecv", p.Call == "Exchange":
 		return undefinedRecv
 	case p.Receives():
 		return "contents of buf are undefined"

@@ -58,7 +58,7 @@ func (r Request) doing() (what, undefined string) {
 		p := r.message().Message()
 		return p.String(), undefinedOf(p)
 	}
-	return r.c.callOf(r.number).ID.String(), undefinedIn(r.c.callOf(r.number))
+	return r.c.callOf(r.number).Text(), undefinedIn(r.c.callOf(r.number))
 }
 
 // Wait returns when r is done on this rank. A ctx that ends is a failure
@@ -159,7 +159,7 @@ func (r Request) resume() (done bool, err error) {
 func (c *Comm) Wait(ctx context.Context, seq uint64, w *engine.Waiter) error {
 	begun := c.callOf(seq)
 	if fault, failed := c.Engine.Wait(ctx, begun, w); failed {
-		return c.failure.duringCall(fault, begun.ID)
+		return c.failure.duringCall(fault, begun)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	c.Seq++
 	id := a.ID
 	id.Seq = c.Seq
-	return c.failure.gaveUp(ctx, id.String(), "")
+	return c.failure.gaveUp(ctx, a.Form.Text(id), "")
 }
 
 // Enter begins the next call of the communicator, which is claimed, unless ctx has ended.
@@ -252,7 +252,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 		err = fmt.Errorf("the given plan passes parts on, which those of an %s do not allow", a.ID.Name())
 	}
 	if err != nil { // the others wait for this rank
-		return c.failure.duringCall(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
+		return c.failure.duringCall(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next)
 	}
 	next.Chunks, served.Ran = served.Chunks, true
 	if first && c.Tally.rec != nil {
@@ -260,7 +260,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	pr.Start(next)
 	if err := c.Engine.Poll(); err != nil {
-		return c.failure.duringCall(transport.CallFault(err, c.Rank, next.ID.String()), next.ID)
+		return c.failure.duringCall(transport.CallFault(err, c.Rank, next.Text()), next)
 	}
 	if a.ID.Kind >= call.Exchange || a.Then != nil {
 		bytes = a.own // the others are not the caller's

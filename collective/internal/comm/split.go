@@ -23,11 +23,11 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Split is Comm.Split of package collective.
-func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) (*Comm, error) {
+// Split is Comm.Split of package collective, or another call of that kind which makes communicators by colors.
+func (c *Comm) Split(ctx context.Context, kind call.Kind, color, key int, opts ...setup.Option) (*Comm, error) {
 	const bytes = 16 + setup.TermsBytes
 	mine, gathered := make([]byte, bytes), make([]byte, bytes*c.Size)
-	a := NewArgs(call.ID{Kind: call.Split}).SetGather(c, kernel.Int64, mine, gathered)
+	a := NewArgs(call.ID{Kind: kind}).SetGather(c, kernel.Int64, mine, gathered)
 	if err := c.Begin(a); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 		return nil, nil
 	case c.Plans.Messages < 0:
 		p.Drop(true)
-		return nil, c.ArgumentError("Split", "it is for %s", c.Plans.NoMessages())
+		return nil, c.ArgumentError(kind.String(), "it is for %s", c.Plans.NoMessages())
 	}
 	var keys, terms []byte
 	for of := range slices.Chunk(gathered, bytes) {
@@ -58,7 +58,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	for _, r := range members {
 		terms = append(terms, gathered[r*bytes:][16:bytes]...)
 	}
-	return newSubComm(ctx, c, "Split", what, members, p, terms, opts)
+	return newSubComm(ctx, c, kind.String(), what, members, p, terms, opts)
 }
 
 // membersOf returns the ranks of a color, by their keys: colors and keys are those of all ranks.

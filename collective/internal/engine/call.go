@@ -9,12 +9,16 @@ import (
 // Args are the name, the buffers and the work of a call.
 type Args struct {
 	ID     call.ID
+	Form   call.Form
 	In     []byte  // input of this rank, nil where its plan never reads it
 	Out    []byte  // output of this rank, nil where its plan never writes it; may be In
 	Pieces []Piece // unless empty, in place of In and Out: a message in pieces, one after the other
 	Then   func()  // unless nil, what this rank does once a call has moved all
 	kernel.Work
 }
+
+// Text describes the call by the name of the function that the program has called.
+func (a *Args) Text() string { return a.Form.Text(a.ID) }
 
 // Call is one execution of a Program. It belongs to the Engine from Start until
 // it is done, and may be used again then.

@@ -33,7 +33,7 @@ type Message struct {
 
 	Patient bool   // whether a Probe continues where no rank is left that can send
 	Claims  bool   // whether only the Receive that Take makes receives the message that a Probe finds
-	Call    string // the function that makes a Probe, or a message in place of Send and Recv
+	Call    string // the function that makes it, "" where that is Send or Recv
 
 	send   bool
 	probe  bool

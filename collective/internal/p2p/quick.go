@@ -40,7 +40,9 @@ func (r *peer) sendNow(p *Message) bool {
 }
 
 // what is that of the Header of p.
-func (p *Message) what() uint64 { return call.What(uint8(call.Message), 0, uint8(p.DType), 0, p.Tag) }
+func (p *Message) what() uint64 {
+	return call.What(uint8(call.Message), 0, uint8(p.DType), uint8(p.DType>>8), p.Tag)
+}
 
 // receiveNow receives p if its message is the next on the link. A payload of which a part has come by then continues
 // to come to p.Buf after Start.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -135,7 +136,9 @@ var kinds = [...][]error{
 
 // ErrorOf returns a fault as an error: its text, and its kind, one of the errors above, with that of the context where
 // one has ended.
-func ErrorOf(f transport.Fault) error { return &faultError{f.Text, kinds[f.Kind]} }
+func ErrorOf(f transport.Fault) error {
+	return &faultError{kernel.WithTypeNames(f.Text), kinds[f.Kind]}
+}
 
 // DeviceError is ErrorOf for a failed operation of a rank's device. It also wraps the cause, where it is known on this
 // rank; on others cause is nil.

@@ -14,7 +14,7 @@ import (
 )
 
 // protocol is the version of the messages below and of everything that must be the same on all ranks.
-const protocol = 25
+const protocol = 26
 
 // hello is the first message of New.
 type hello struct {

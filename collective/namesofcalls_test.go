@@ -1,0 +1,84 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestNamesOfCalls: errors name the functions that the program has called.
+func TestNamesOfCalls(t *testing.T) {
+	ctx := t.Context()
+	objects := func(c *Comm) error { _, err := AllGatherObject(ctx, c, "x"); return err }
+	for name, call := range map[string]func(c *Comm) error{
+		"Dup":             func(c *Comm) error { _, err := c.Dup(ctx); return err },
+		"SplitByHost":     func(c *Comm) error { _, err := c.SplitByHost(ctx); return err },
+		"Split":           func(c *Comm) error { _, err := c.Split(ctx, 0, 0); return err },
+		"AllGatherObject": objects,
+		"GatherObject":    func(c *Comm) error { _, err := GatherObject(ctx, c, "x", 0); return err },
+		"NewBuckets":      func(c *Comm) error { _, err := NewBuckets(ctx, c, [][]int{{1}}, Sum, 0); return err },
+		"Restore":         func(c *Comm) error { _, err := Restore(ctx, c, 1, []int{1}); return err },
+	} {
+		for r, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+			if c.Rank() == 0 {
+				return Barrier(ctx, c)
+			}
+			return call(c)
+		}) {
+			if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "rank 1 called "+name+" #1") {
+				t.Errorf("rank %d: %v, want an error that names %s", r, err, name)
+			}
+		}
+	}
+	for r, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() == 0 {
+			return errors.Join(SendObject(ctx, c, "x", 1, 3), Barrier(ctx, c))
+		}
+		return received(ctx, c, make([]int32, 4), 0, 3)
+	}) {
+		want := "rank 0 sent 2 bytes of an object with tag 3 while rank 1 called Recv (4 int32, tag 3)"
+		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) {
+			t.Errorf("rank %d: %v, want %q", r, err, want)
+		}
+	}
+}
+
+// TestNamesOfForms: the other forms of a call have their names, too, in refusals and where a call under way fails.
+func TestNamesOfForms(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	x, short := make([]int, 4), make([]int, 3)
+	add := func(a, b int) int { return a + b }
+	started := func(r interface{ Wait(context.Context) error }, err error) error {
+		return errors.Join(err, r.Wait(gone))
+	}
+	begun := func(p interface{ Start() (Request, error) }, err error) error {
+		if err != nil {
+			return err
+		}
+		return started(p.Start())
+	}
+	for want, call := range map[string]func(c *Comm) error{
+		"StartAllReduce on":            func(c *Comm) error { _, err := StartAllReduce(c, x, short, Sum); return err },
+		"AllReduceInit on":             func(c *Comm) error { _, err := AllReduceInit(c, x, short, Sum); return err },
+		"ReduceScatterPreMul on":       func(c *Comm) error { return ReduceScatterPreMul(gone, c, x, x, 2) },
+		"StartAllGatherV on":           func(c *Comm) error { _, err := StartAllGatherV(c, x, x, nil); return err },
+		"AllReduceCoalesced on":        func(c *Comm) error { return AllReduceCoalesced(gone, c, [][]int{x}, nil, Sum) },
+		"ReduceValue on":               func(c *Comm) error { _, err := ReduceValue(gone, c, 1, Sum, 9); return err },
+		"AllReduceValueFunc #1 (1 int": func(c *Comm) error { _, err := AllReduceValueFunc(gone, c, 1, add); return err },
+		"StartAllReduce #1 (sum of":    func(c *Comm) error { return started(StartAllReduce(c, x, x, Sum)) },
+		"AllReduceInit #1 (sum of":     func(c *Comm) error { return begun(AllReduceInit(c, x, x, Sum)) },
+		"StartRecv (4 int":             func(c *Comm) error { return started(StartRecv(c, x, 1-c.Rank(), 0)) },
+	} {
+		errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+			if c.Rank() == 1 {
+				return nil
+			}
+			return call(c)
+		})
+		if err := errs[0]; err == nil || !strings.Contains(err.Error(), "collective: "+want) {
+			t.Errorf("%v, want an error that names %q", err, want)
+		}
+	}
+}
