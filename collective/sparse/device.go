@@ -159,7 +159,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	}
 	r.in = g.tensor(r.grid)
 	r.out, r.inPlace = r.in, true
-	if err := r.exchange(ctx, f); err != nil {
+	if err := r.reduction.travel(ctx, f); err != nil {
 		return err
 	}
 	return r.state.inside.FaultDevice(r.name, g.scatter(r.stream, r.recv, r.call.DType, r.grid))

@@ -153,10 +153,8 @@ func (r *reduction) dense(ctx context.Context) error {
 	return r.state.inside.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
 }
 
-func (r *reduction) travel(ctx context.Context, f Form) error { return r.exchange(ctx, f) }
-
-// exchange runs the call in a form that sends blocks.
-func (r *reduction) exchange(ctx context.Context, f Form) (err error) {
+// travel runs the call in a form that sends blocks.
+func (r *reduction) travel(ctx context.Context, f Form) (err error) {
 	if r.union == nil {
 		r.state.united = block.Sized(r.state.united, block.Words(r.grid.Blocks()))
 		clear(r.state.united)

@@ -183,7 +183,7 @@ func (g *GPU) switchKind() string {
 
 // slot returns the bandwidth of the PCIe slot of GPU p, in GB/s.
 func (m *Machine) slot(p int) float64 {
-	return pcieRate(m.GPUs[p].PCIeGeneration, m.GPUs[p].PCIeWidth)
+	return PCIeRate(m.GPUs[p].PCIeGeneration, m.GPUs[p].PCIeWidth)
 }
 
 // ports returns the rates that links share.

@@ -199,7 +199,7 @@ func TestGraphOfSharedGPU(t *testing.T) {
 func TestGraphOfRefused(t *testing.T) {
 	m := plain(2)
 	m.Refused = [][]string{{"", "they are on different sockets"}, {"", ""}}
-	if l := link(graph(t, m, nil, 0, 1), 0, 1); l.Kind != KindHost || l.GBytesPerSecond != pcieRate(3, 16)/2 {
+	if l := link(graph(t, m, nil, 0, 1), 0, 1); l.Kind != KindHost || l.GBytesPerSecond != PCIeRate(3, 16)/2 {
 		t.Errorf("%+v", l)
 	}
 }
@@ -434,8 +434,8 @@ func TestRates(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
 		{4 * nvlinkRate(1), 80}, {6 * nvlinkRate(2), 150}, {12 * nvlinkRate(3), 300}, {18 * nvlinkRate(4), 450},
 		{18 * nvlinkRate(5), 900}, {nvlinkRate(0), 25},
-		{pcieRate(3, 16), 15.754}, {pcieRate(4, 16), 31.508}, {pcieRate(5, 16), 63.015}, {pcieRate(1, 1), 0.25},
-		{pcieRate(0, 0), 15.754}, {pcieRate(9, 16), 121},
+		{PCIeRate(3, 16), 15.754}, {PCIeRate(4, 16), 31.508}, {PCIeRate(5, 16), 63.015}, {PCIeRate(1, 1), 0.25},
+		{PCIeRate(0, 0), 15.754}, {PCIeRate(9, 16), 121},
 	} {
 		if math.Abs(c.got-c.want) > 0.001*c.want {
 			t.Errorf("%v GB/s, want %v", c.got, c.want)

@@ -60,6 +60,3 @@ var transferRates = [...]float64{1: 2.5, 2: 5, 3: 8, 4: 16, 5: 32, 6: 64}
 
 // PCIeGeneration returns the generation of PCIe whose lanes transfer that often per second, in 1e9; 0: there is none.
 func PCIeGeneration(transfers float64) int { return max(slices.Index(transferRates[:], transfers), 0) }
-
-// PCIeRate returns the bandwidth of a slot of a known generation, each way, in GB/s.
-func PCIeRate(generation, width int) float64 { return pcieRate(generation, width) }

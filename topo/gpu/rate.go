@@ -29,9 +29,9 @@ const (
 	usualWidth      = 16
 )
 
-// pcieRate returns the bandwidth of a PCIe slot; 0 means a usual one. A
-// generation that is not known counts as the newest that is.
-func pcieRate(generation, width int) float64 {
+// PCIeRate returns the bandwidth of a PCIe slot, each way, in GB/s; 0 means a usual one. A generation that is not known
+// counts as the newest that is.
+func PCIeRate(generation, width int) float64 {
 	generation, width = cmp.Or(max(generation, 0), usualGeneration), cmp.Or(max(width, 0), usualWidth)
 	return pcieLaneRates[min(generation, len(pcieLaneRates))] * float64(width)
 }
