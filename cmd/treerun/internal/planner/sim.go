@@ -24,7 +24,7 @@ var simHelp string
 // Sim runs the subcommand sim with the arguments after its name.
 func Sim(w io.Writer, args []string) error {
 	r := &request{}
-	s, format := meter.Sweep{Begin: 8, End: 1 << 30}, "text"
+	s, format := cmdline.Sweep{Begin: 8, End: 1 << 30}, "text"
 	done, err := r.read(w, "sim", simHelp, args, func(f *pflag.FlagSet) {
 		s.Define(f)
 		f.Var(cmdline.LowerWord(&format, "text", "json"), "format", "`FORMAT`: text or json")

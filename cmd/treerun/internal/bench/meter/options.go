@@ -20,7 +20,7 @@ type Options struct {
 	Ops         []string
 	Root        int
 	Passes      []bool // false: out of place, true: in place
-	Sweep
+	cmdline.Sweep
 	Warmup     int
 	Iterations int
 	MaxSeconds float64 // of timed iterations per row; 0: no limit
@@ -73,7 +73,7 @@ var othersFlags string
 
 // newOptions returns the options with their defaults, and their flags.
 func newOptions() (*Options, *flagValues) {
-	o := &Options{Sweep: Sweep{Begin: 8, End: 256 << 20}, Iterations: 20, Warmup: 5, BlockSize: 256, Device: CPU}
+	o := &Options{Sweep: cmdline.Sweep{Begin: 8, End: 256 << 20}, Iterations: 20, Warmup: 5, BlockSize: 256, Device: CPU}
 	r := &flagValues{inPlace: "both", check: 1}
 	collectives, types := names(CPU)
 	f := cmdline.NewFlags("treerun bench", &o.Help)

@@ -1,4 +1,4 @@
-package meter
+package cmdline
 
 import (
 	"errors"
@@ -7,13 +7,11 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
-// Sweep holds the flags for the messages that are measured, or predicted, and for the number of calls in flight.
+// Sweep holds the flags of bench and sim for the sizes of messages, and for the number of calls in flight.
 type Sweep struct {
-	Begin, End cmdline.Size
+	Begin, End Size
 	Factor     float64
 	InFlight   []int
 }
