@@ -62,6 +62,27 @@ func (k Kind) String() string {
 	return fmt.Sprintf("unknown call %d", uint8(k))
 }
 
+// Reduces reports whether calls of kind k combine elements.
+func (k Kind) Reduces() bool {
+	return k == AllReduce || k == Reduce || k == ReduceScatter || k == Scan || k == ExScan
+}
+
+// BusFactor returns the factor that takes the bytes of a call of kind k on n ranks, or their rate, to those that count
+// for busbw, as nccl-tests defines it. Calls that it does not define count once, and those whose data are not the
+// user's not at all.
+func (k Kind) BusFactor(n int) float64 {
+	others := float64(n-1) / float64(n)
+	switch k {
+	case AllReduce:
+		return 2 * others
+	case AllGather, ReduceScatter, Gather, Scatter, AllToAll:
+		return others
+	case Barrier, Exchange, Split, AllReduceMinLoc, AllReduceMaxLoc, Look:
+		return 0
+	}
+	return 1
+}
+
 // OneWay reports whether some ranks of a call of kind k only send and others only receive.
 func (k Kind) OneWay() bool { return k.hasRoot() || k == Scan || k == ExScan }
 

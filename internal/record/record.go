@@ -229,22 +229,7 @@ func (w *Writer) Phase(kind Kind, comm, label string) (end func()) {
 }
 
 // Bus returns the bytes that count for busbw of a call on n ranks, as bench and nccl-tests count them.
-func Bus(row, bytes, n int) int64 {
-	if row >= status.RowSend {
-		return int64(bytes)
-	}
-	name, _ := strings.CutSuffix(status.RowNames[row], "Func")
-	factor := 0.0
-	switch name {
-	case "AllReduce":
-		factor = 2 * float64(n-1) / float64(n)
-	case "AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter":
-		factor = float64(n-1) / float64(n)
-	case "Broadcast", "Reduce":
-		factor = 1
-	}
-	return int64(factor * float64(bytes))
-}
+func Bus(row, bytes, n int) int64 { return int64(status.KindOf(row).BusFactor(n) * float64(bytes)) }
 
 // printable returns the text before the first zero of b without unprintable characters: names come from users.
 func printable(b []byte) string {

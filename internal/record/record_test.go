@@ -170,7 +170,8 @@ func TestNone(t *testing.T) {
 // busbw counts what nccl-tests counts.
 func TestBus(t *testing.T) {
 	for row, want := range map[int]int64{int(call.AllReduce): 150, int(call.AllGather): 75, int(call.Broadcast): 100,
-		status.RowSend: 100, status.RowProbe: 100, int(call.Barrier): 0, int(call.ExScan) + 1 + int(call.AllReduce): 150} {
+		int(call.Scan): 100, status.RowSend: 100, status.RowProbe: 100, int(call.Barrier): 0, status.RowSplit: 0,
+		int(call.ExScan) + 1 + int(call.AllReduce): 150} {
 		if got := Bus(row, 100, 4); got != want {
 			t.Errorf("%s: %d, want %d", status.RowNames[row], got, want)
 		}

@@ -53,6 +53,19 @@ func RowOf(id *call.ID) int {
 	return int(id.Kind)
 }
 
+// KindOf returns the kind of the calls of a row.
+func KindOf(row int) call.Kind {
+	switch {
+	case row >= RowSend:
+		return call.Message
+	case row >= rowOthers:
+		return call.Exchange + call.Kind(row-rowOthers)
+	case row >= rowFuncs:
+		return call.Kind(row - rowFuncs)
+	}
+	return call.Kind(row)
+}
+
 // Add adds to a number that the goroutine that has claimed the communicator changes, and others read. By Go's memory
 // model a plain store of a word is seen whole; an atomic one would take a tenth of the time of a small call.
 func Add(number *int64, n int) {

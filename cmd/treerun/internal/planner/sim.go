@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 )
 
 //go:embed help/sim.txt
@@ -168,9 +168,9 @@ func (d *design) row(n int) (simRow, error) {
 	if row.Ranks > 1 {
 		row.AlgBW = figure(algGBs(bytes*int64(n), us))
 	}
-	c := meter.Collective{Kind: r.kind}
-	row.BusBW = figure(c.Bus(float64(row.AlgBW), row.Ranks))
-	if c.Reduces() {
+	kind := call.Kind(r.kind)
+	row.BusBW = figure(float64(row.AlgBW) * kind.BusFactor(row.Ranks))
+	if kind.Reduces() {
 		row.Op = "sum"
 	}
 	if bytes < 4 {

@@ -27,8 +27,8 @@ type collectiveFuncs[T collective.Number] struct {
 	device func(ctx context.Context, k *call[T]) error
 }
 
-// calls are the collectives by name.
-func calls[T collective.Number]() map[string]collectiveFuncs[T] {
+// functions are those of the collectives, by name.
+func functions[T collective.Number]() map[string]collectiveFuncs[T] {
 	type ctx = context.Context
 	type request = collective.Request
 	op := func(k *call[T]) collective.Op { return k.op }

@@ -31,7 +31,7 @@ func (o *Options) Cases(np int) []Case {
 		if c.empty() {
 			types = []Type{noType}
 		}
-		if !c.Reduces() {
+		if !c.reduces() {
 			ops = []string{"none"}
 		}
 		if c.Kind.HasRoot() {

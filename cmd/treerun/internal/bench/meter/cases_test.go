@@ -252,7 +252,7 @@ func TestBus(t *testing.T) {
 	for name, want := range map[string]float64{"allreduce": 15, "reduce": 10, "broadcast": 10, "barrier": 0,
 		"allgather": 7.5, "reducescatter": 7.5, "alltoall": 7.5, "gather": 7.5, "scatter": 7.5, "sendrecv": 10,
 		"sparse-allreduce": 15} {
-		if got := find(name).Bus(10, 4); math.Abs(got-want) > 1e-12 {
+		if got := 10 * find(name).busFactor(4); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: busbw %g of algbw 10 on 4 ranks, want %g", name, got, want)
 		}
 	}

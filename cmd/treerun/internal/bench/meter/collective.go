@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	calls "github.com/treerun/treerun/internal/call"
 )
 
 // Collective describes a collective that can be measured, without the call itself. Its other properties follow from its
@@ -15,7 +16,7 @@ type Collective struct {
 	Sparse   bool      // most of its data may be zero: there are densities and overlaps
 }
 
-// allCollectives are all that can be measured, in the order of "all". The function calls has the call for each.
+// allCollectives are all that can be measured, in the order of "all". functions has the calls of each.
 var allCollectives = []Collective{
 	{Name: "allreduce", Kind: plan.AllReduce},
 	{Name: "reduce", Kind: plan.Reduce},
@@ -36,10 +37,8 @@ func (c *Collective) is(kinds ...plan.Kind) bool { return slices.Contains(kinds,
 // empty reports whether c carries no data: it has one row, of size 0.
 func (c *Collective) empty() bool { return c.is(plan.Barrier) }
 
-// Reduces reports whether c takes an operation.
-func (c *Collective) Reduces() bool {
-	return c.is(plan.AllReduce, plan.Reduce, plan.ReduceScatter) || c.Kind.Scans()
-}
+// reduces reports whether c takes an operation.
+func (c *Collective) reduces() bool { return calls.Kind(c.Kind).Reduces() }
 
 // lengths returns the number of elements of a rank's input and result, of n ranks. As in nccl-tests, a message in parts
 // is one block for each rank; its size is that of all blocks, and its count that of one.
@@ -78,7 +77,7 @@ func (c *Collective) result(me, size, root, count int) []block {
 	for q := range all {
 		from := q
 		switch {
-		case c.Reduces():
+		case c.reduces():
 			from = allRanks
 		case c.is(plan.Broadcast, plan.Scatter):
 			from = root
@@ -100,19 +99,8 @@ func find(name string) *Collective {
 	return nil
 }
 
-// Bus returns the bus bandwidth for an algorithm bandwidth on n ranks, as nccl-tests defines it.
-func (c *Collective) Bus(algbw float64, n int) float64 {
-	others := float64(n-1) / float64(n)
-	switch {
-	case c.empty():
-		return 0
-	case c.is(plan.AllReduce):
-		return algbw * 2 * others
-	case c.Kind.HasParts():
-		return algbw * others
-	}
-	return algbw
-}
+// busFactor is that of call.Kind. Sendrecv is a message.
+func (c *Collective) busFactor(n int) float64 { return calls.Kind(c.Kind).BusFactor(n) }
 
 // traffic returns the bytes that a rank must read and write at least, on the average of n ranks, for a message of the
 // given size. Every rank can reach the memory of every other, so an input has to be read once, by some rank that
@@ -136,7 +124,7 @@ func (c *Collective) traffic(bytes int64, inPlace bool, n int) float64 {
 	case !inPlace:
 	case c.Sparse:
 		written = 0
-	case !c.Reduces():
+	case !c.reduces():
 		written -= own
 		if c.is(plan.AllToAll, plan.Gather, plan.Scatter) { // no other rank needs a rank's own part
 			read -= own

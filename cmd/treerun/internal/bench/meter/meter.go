@@ -50,7 +50,7 @@ func newMeter[T collective.Number](s *session, cases []Case) (*meter[T], error) 
 	n := max(elements(cases, typ, c.Size()), minCopy/typ.Size)
 	m := &meter[T]{
 		session: s,
-		times:   make([]float64, o.Iterations), calls: calls[T](), origin: time.Now(),
+		times:   make([]float64, o.Iterations), calls: functions[T](), origin: time.Now(),
 	}
 	data := (&oracle[T]{size: c.Size(), op: "max"}).input(c.Rank())
 	for _, buf := range []*[]T{&m.send, &m.recv} {
@@ -310,7 +310,7 @@ func addRates(r *Row, k *Case, floorSeconds float64) {
 	r.FloorUs = microseconds(floorSeconds)
 	if r.TimeUs > 0 { // the clock may be too coarse to see one rank's work
 		r.AlgbwGBs = math.Round(float64(r.Bytes)*float64(r.InFlight)/r.TimeUs*1e3) / 1e6
-		r.BusbwGBs = k.Bus(r.AlgbwGBs, r.NP)
+		r.BusbwGBs = r.AlgbwGBs * k.busFactor(r.NP)
 		r.LimitShare = math.Round(r.FloorUs/r.TimeUs*1e4) / 1e4
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // There is a call for every collective that bench knows, and no other.
 func TestCalls(t *testing.T) {
-	known := calls[int32]()
+	known := functions[int32]()
 	for _, c := range allCollectives {
 		call, ok := known[c.Name]
 		if !ok || call.run == nil || (c.result(0, 2, 0, 1) == nil) != (c.empty() || c.Sparse) ||
