@@ -140,12 +140,9 @@ func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) er
 		return (*Comm)(nil).inner().ArgumentError(name, "")
 	}
 	in, n := g.c.inner(), 2*len(g.dims)
-	switch {
-	case len(send) != n || len(recv) != n:
+	if len(send) != n || len(recv) != n {
 		return in.ArgumentError(name, "send has %d slices and recv %d, want %d: two for each dimension", len(send), len(recv),
 			n)
-	case dtypeOf[T]() == 0:
-		return in.ArgumentError(name, "%s", unmovable[T]())
 	}
 	receives, sends := make([]p2p.Message, n), make([]p2p.Message, n)
 	for d := range g.dims {

@@ -38,10 +38,7 @@ func RecvMatched[T any](ctx context.Context, m *Matched, buf []T) (int, error) {
 		return 0, fmt.Errorf("collective: %s: %w: the Matched is nil, or not from ProbeMatched", name, ErrArgument)
 	}
 	in := messageOf(new(p2p.Message), buf, m.found.Peer, m.Tag)
-	switch {
-	case in.DType == 0:
-		return 0, m.c.inner().ArgumentError(name, "%s", unmovable[T]())
-	case m.received:
+	if m.received {
 		return 0, m.c.inner().ArgumentError(name, "the message was received before")
 	}
 	if in.Fewer = true; in.Peer != NoRank {

@@ -24,9 +24,6 @@ type Message struct{ message comm.Request }
 // own.
 func Send[T any](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 	out := messageOf(new(p2p.Message), buf, to, tag)
-	if out.DType == 0 {
-		return c.inner().ArgumentError("Send", "%s", unmovable[T]())
-	}
 	_, err := c.inner().Messages.Run(ctx, "Send", out, tag, true)
 	return err
 }
@@ -35,9 +32,6 @@ func Send[T any](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 // with SendSync in place of Send depends on no memory for messages.
 func SendSync[T any](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 	out := messageOf(new(p2p.Message), buf, to, tag)
-	if out.DType == 0 {
-		return c.inner().ArgumentError("SendSync", "%s", unmovable[T]())
-	}
 	return c.inner().Messages.SendSync(ctx, out, tag)
 }
 
@@ -59,9 +53,6 @@ const NoRank = p2p.NoRank
 // contents of buf are undefined.
 func Recv[T any](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
 	in := messageOf(new(p2p.Message), buf, from, tag)
-	if in.DType == 0 {
-		return 0, c.inner().ArgumentError("Recv", "%s", unmovable[T]())
-	}
 	in.Fewer = true
 	n, err := c.inner().Messages.Run(ctx, "Recv", in, tag, false)
 	return n / sizeOf[T](), err
@@ -75,14 +66,11 @@ func RecvNew[T any](ctx context.Context, c *Comm, from, tag int) ([]T, Status, e
 }
 
 func recvNew[T any](ctx context.Context, c *Comm, call string, from, tag int) ([]T, Status, error) {
-	if dtypeOf[T]() == 0 {
-		return nil, Status{}, c.inner().ArgumentError(call, "%s", unmovable[T]())
-	}
 	var buf []T
-	g, err := c.inner().Messages.RunNew(ctx, call, from, tag, func(g p2p.Got) *p2p.Message {
-		bytes := int64(g.Count) * int64(dtypeOf[T]().Size())
+	in := messageOf(new(p2p.Message), buf, from, tag)
+	g, err := c.inner().Messages.RunNew(ctx, call, in, tag, func(bytes int64) []byte {
 		buf = make([]T, bytes/int64(sizeOf[T]()))
-		return messageOf(new(p2p.Message), buf, int(g.From), int(g.Tag))
+		return kernel.BytesOf(buf)
 	})
 	if err != nil {
 		return nil, Status{}, err
@@ -141,6 +129,9 @@ func statusOf(g p2p.Got) Status {
 // messageOf sets p to a message, in place: it is large.
 func messageOf[T any](p *p2p.Message, buf []T, peer, tag int) *p2p.Message {
 	p.Peer, p.Tag, p.DType, p.Buf = peer, int32(tag), dtypeOf[T](), kernel.BytesOf(buf)
+	if p.DType == 0 {
+		p.Refused = unmovable[T]()
+	}
 	return p
 }
 
@@ -155,9 +146,6 @@ func SendRecv[T any](ctx context.Context, c *Comm, send []T, to int, recv []T, f
 	in := messageOf(new(p2p.Message), recv, from, tag)
 	in.Fewer = true
 	out := messageOf(new(p2p.Message), send, to, tag)
-	if in.DType == 0 {
-		return Status{}, c.inner().ArgumentError("SendRecv", "%s", unmovable[T]())
-	}
 	g, n, err := c.inner().Messages.SendRecv(ctx, in, out, tag)
 	if err != nil {
 		return Status{}, err
@@ -170,9 +158,6 @@ func SendRecv[T any](ctx context.Context, c *Comm, send []T, to int, recv []T, f
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T any](c *Comm, buf []T, to, tag int) (Message, error) {
 	out := messageOf(new(p2p.Message), buf, to, tag)
-	if out.DType == 0 {
-		return Message{}, c.inner().ArgumentError("StartSend", "%s", unmovable[T]())
-	}
 	m, err := c.inner().Messages.Start("StartSend", out, tag, true)
 	return Message{m}, err
 }
@@ -181,9 +166,6 @@ func StartSend[T any](c *Comm, buf []T, to, tag int) (Message, error) {
 // received message. If several match a message, the one that began first receives it.
 func StartRecv[T any](c *Comm, buf []T, from, tag int) (Message, error) {
 	in := messageOf(new(p2p.Message), buf, from, tag)
-	if in.DType == 0 {
-		return Message{}, c.inner().ArgumentError("StartRecv", "%s", unmovable[T]())
-	}
 	in.Fewer = true
 	m, err := c.inner().Messages.Start("StartRecv", in, tag, false)
 	return Message{m}, err
@@ -234,14 +216,10 @@ func RecvInit[T any](c *Comm, buf []T, from, tag int) (*PersistentMessage, error
 func messageInit[T any](c *Comm, name string, buf []T, peer, tag int, send bool) (*PersistentMessage, error) {
 	p := &PersistentMessage{c: c, name: name, tag: tag, send: send}
 	messageOf(&p.message, buf, peer, tag).Fewer = !send
-	if p.message.DType == 0 {
-		return nil, c.inner().ArgumentError(name, "%s", unmovable[T]())
-	}
-	if peer == NoRank {
-		return p, nil
-	}
-	if err := c.inner().Messages.Check(name, peer, tag, !send); err != nil {
-		return nil, err
+	if peer != NoRank {
+		if err := c.inner().Messages.Check(name, &p.message, tag, !send); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }

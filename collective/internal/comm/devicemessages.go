@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/treerun/treerun/collective/internal/devices"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/status"
@@ -61,7 +62,7 @@ func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out
 		if m == nil {
 			continue
 		}
-		if err := c.Messages.Check(call, m.Peer, 0, false); err != nil {
+		if err := c.Messages.Check(call, &p2p.Message{Peer: m.Peer}, 0, false); err != nil {
 			return err
 		}
 		if err := devices.Problem(s, m.Buffer); err != nil {

@@ -34,10 +34,10 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 		_, err := m.Run(ctx, name, out, tag, true)
 		return none, 0, err
 	}
-	if err := m.Check(name, out.Peer, tag, false); err != nil { // before either is begun
+	if err := m.Check(name, out, tag, false); err != nil { // before either is begun
 		return p2p.Got{}, 0, err
 	}
-	if err := m.begin(name, in.Peer, tag, true); err != nil {
+	if err := m.begin(name, in, tag, true); err != nil {
 		return p2p.Got{}, 0, err
 	}
 	defer m.c.End()
@@ -71,12 +71,14 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 const ownTag = -1
 
 // Check refuses a message that this communicator cannot carry. anyOf allows AnySource and AnyTag.
-func (m *Messages) Check(call string, peer, tag int, anyOf bool) error {
-	source, tags := "", ""
+func (m *Messages) Check(call string, p *p2p.Message, tag int, anyOf bool) error {
+	source, tags, peer := "", "", p.Peer
 	if anyOf {
 		source, tags = " or AnySource", " or AnyTag"
 	}
 	switch {
+	case p.Refused != "":
+		return m.c.ArgumentError(call, "%s", p.Refused)
 	case !anyOf && peer == p2p.AnySource:
 		return m.c.ArgumentError(call, "AnySource is for receives and probes: want one rank")
 	case !anyOf && tag == p2p.AnyTag:
@@ -95,8 +97,8 @@ func (m *Messages) Check(call string, peer, tag int, anyOf bool) error {
 }
 
 // begin claims the communicator for a call with a message that it can carry.
-func (m *Messages) begin(call string, peer, tag int, anyOf bool) error {
-	if err := m.Check(call, peer, tag, anyOf); err != nil {
+func (m *Messages) begin(call string, p *p2p.Message, tag int, anyOf bool) error {
+	if err := m.Check(call, p, tag, anyOf); err != nil {
 		return err
 	}
 	return m.c.Claim(call)
@@ -107,7 +109,7 @@ func (m *Messages) Start(call string, p *p2p.Message, tag int, send bool) (Reque
 	if p.Peer == p2p.NoRank {
 		return Request{Got: &p2p.Got{From: p2p.NoRank, Tag: p.Tag}}, nil
 	}
-	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
+	if err := m.begin(call, p, tag, p.Fewer); err != nil {
 		return Request{}, err
 	}
 	defer m.c.End()
@@ -147,7 +149,7 @@ func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int
 	if p.Peer == p2p.NoRank {
 		return 0, nil
 	}
-	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
+	if err := m.begin(call, p, tag, p.Fewer); err != nil {
 		return 0, err
 	}
 	defer m.c.End()
@@ -161,7 +163,7 @@ func (m *Messages) Exchange(ctx context.Context, call string, in, out []p2p.Mess
 		if p.Peer == p2p.NoRank {
 			continue
 		}
-		if err := m.Check(call, p.Peer, tag, false); err != nil {
+		if err := m.Check(call, &p, tag, false); err != nil {
 			return err
 		}
 	}
@@ -200,7 +202,7 @@ func (m *Messages) SendSync(ctx context.Context, p *p2p.Message, tag int) error 
 	if p.Peer == p2p.NoRank {
 		return nil
 	}
-	if err := m.begin(name, p.Peer, tag, false); err != nil {
+	if err := m.begin(name, p, tag, false); err != nil {
 		return err
 	}
 	defer m.c.End()
@@ -218,21 +220,22 @@ func (m *Messages) SendSync(ctx context.Context, p *p2p.Message, tag int) error 
 	return err
 }
 
-// RunNew receives the next message from a rank with a tag, or any, without letting another call in between. into
-// returns the Receive of that message, with memory for it.
-func (m *Messages) RunNew(ctx context.Context, call string, from, tag int, into func(g p2p.Got) *p2p.Message) (p2p.Got,
+// RunNew makes p the Receive of the next message from its peer with its tag, or any, and runs it, without letting
+// another call in between. room returns the memory for so many bytes.
+func (m *Messages) RunNew(ctx context.Context, call string, p *p2p.Message, tag int, room func(n int64) []byte) (p2p.Got,
 	error) {
-	if from == p2p.NoRank {
-		return p2p.Got{From: p2p.NoRank, Tag: int32(tag)}, nil
+	if p.Peer == p2p.NoRank {
+		return p2p.Got{From: p2p.NoRank, Tag: p.Tag}, nil
 	}
-	if err := m.begin(call, from, tag, true); err != nil {
+	if err := m.begin(call, p, tag, true); err != nil {
 		return p2p.Got{}, err
 	}
 	defer m.c.End()
 	m.c.Tally.enter(status.RowRecv, 0)
-	g, _, err := m.look(ctx, call, from, tag, Forever, false)
+	g, _, err := m.look(ctx, call, p.Peer, tag, Forever, false)
 	if err == nil {
-		_, err = m.run(ctx, call, into(g), false)
+		p.Peer, p.Tag, p.Buf = int(g.From), g.Tag, room(int64(g.Count)*int64(p.DType.Size()))
+		_, err = m.run(ctx, call, p, false)
 	}
 	return g, err
 }

@@ -20,7 +20,7 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 	if from == p2p.NoRank {
 		return p2p.Got{From: p2p.NoRank, Tag: int32(tag)}, true, nil
 	}
-	if err := m.begin(call, from, tag, true); err != nil {
+	if err := m.begin(call, &p2p.Message{Peer: from}, tag, true); err != nil {
 		return p2p.Got{}, false, err
 	}
 	defer m.c.End()
@@ -32,7 +32,7 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 // ProbeMatched finds the next message from a rank with a tag, or any, which from then on is for the Receive that
 // p2p.Message.Take makes of the result.
 func (m *Messages) ProbeMatched(ctx context.Context, call string, from, tag int) (p2p.Message, error) {
-	if err := m.begin(call, from, tag, true); err != nil {
+	if err := m.begin(call, &p2p.Message{Peer: from}, tag, true); err != nil {
 		return p2p.Message{}, err
 	}
 	defer m.c.End()

@@ -31,6 +31,8 @@ type Message struct {
 	Sync  bool   // whether the receiver of a Send sends a receipt
 	Got   *Got   // unless nil, a Receive writes its result here
 
+	Refused string // unless "", why elements as those of Buf cannot be moved: DType is 0
+
 	Patient bool   // whether a Probe continues where no rank is left that can send
 	Claims  bool   // whether only the Receive that Take makes receives the message that a Probe finds
 	Call    string // the function that makes it, "" where that is Send or Recv
