@@ -93,15 +93,11 @@ func (o *options) run(begin time.Time) (int, error) {
 	if err := host.CheckAddressSpace(); err != nil {
 		return 0, err
 	}
-	if len(o.parts) > 0 {
-		if err := o.ownResult(); err != nil {
-			return 0, err
+	prog, err := o.program()
+	if len(o.parts) == 0 {
+		if code, done, err := runNodes(o, prog, err, begin); done {
+			return code, err
 		}
-		return o.runParts(begin)
-	}
-	prog, err := findProgram(o.job.Program)
-	if code, done, err := runNodes(o, prog, err, begin); done {
-		return code, err
 	}
 	if resultErr := o.ownResult(); resultErr != nil {
 		return 0, resultErr
@@ -119,11 +115,7 @@ func (o *options) run(begin time.Time) (int, error) {
 	if cores := job.UsableCores(); j.Hosts == nil && j.Size > cores {
 		j.Screen.Err.Printf("treerun: %d ranks share %s", j.Size, numbers.Count(cores, "core"))
 	}
-	code, err := buildAndRun(j, prog)
-	if removeErr := prog.remove(); err == nil && removeErr != nil {
-		err = removeErr
-	}
-	return code, err
+	return o.buildAndRun(j, prog)
 }
 
 // ownResult removes the file of --result that an earlier job has left, and reports an error where none can be written.
@@ -144,20 +136,39 @@ func (o *options) ownResult() (err error) {
 	return nil
 }
 
-// buildAndRun builds the program, if it is source, and runs the job. It keeps its operating system
+// buildAndRun builds the programs that are source, and runs the job. It keeps its operating system
 // thread: the processes that it starts die with that thread.
-func buildAndRun(j *launch.Job, prog *program) (int, error) {
+func (o *options) buildAndRun(j *launch.Job, prog *program) (code int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	j.Signals = launch.Signals()
-	if prog.Folder != "" {
-		if err := prog.build(j.Signals, j.Screen.Err, j.Debug != nil); err != nil {
+	programs := []*program{prog}
+	for _, p := range o.parts {
+		programs = append(programs, p.prog)
+	}
+	for i, p := range programs {
+		defer func() {
+			if removeErr := p.remove(); err == nil {
+				err = removeErr
+			}
+		}()
+		if p.Folder == "" {
+			continue
+		}
+		if i > 0 && len(j.Hosts) > 0 {
+			return 0, cmdline.Usagef("%s is a folder: in a job of several programs on several hosts, give executables (hint: "+
+				"go build)", p.Name)
+		}
+		if err := p.build(j.Signals, j.Screen.Err, j.Debug != nil); err != nil {
 			return 0, err
 		}
-		j.Trace("built %s", prog.Folder)
+		j.Trace("built %s", p.Folder)
 		j.Remote.PushProgram = j.Remote.Open == nil // other hosts do not have it, unless they build it, too
 	}
 	j.Path = prog.Path
+	for i := range o.parts {
+		j.Parts[i].Path = o.parts[i].prog.Path
+	}
 	j.Started = func() error { return nil }
 	if j.Lives.Policy == membership.Stop && j.Debug == nil { // Delve reads it later
 		j.Started = prog.remove // the ranks have it open
@@ -200,6 +211,14 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 		return nil, err
 	}
 	o.connect(&j.Remote)
+	for i := range o.parts {
+		p := &o.parts[i]
+		if p.Share, err = p.share.Over(j); err != nil {
+			return nil, err
+		}
+		j.Parts = append(j.Parts, p.Part)
+		warnings = append(warnings, p.warnings...)
+	}
 	for _, w := range warnings {
 		screen.Err.Printf("treerun: %s", w)
 	}
@@ -211,7 +230,7 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 			"before %[1]s accepts the colon)", o.colon)
 	}
 	j.Tag = o.tag(j.Size)
-	for flag, ranks := range map[string][]int{"show-ranks": j.Show, "debug": j.Debug} {
+	for flag, ranks := range map[string][]int{"show-ranks": j.Show, "debug": j.Debug, "stdin": {j.StdinRank}} {
 		if n := len(ranks); n > 0 && ranks[n-1] >= j.Size {
 			return nil, cmdline.Usagef("--%s %s: the job has %s", flag, topo.RankList(ranks), numbers.Count(j.Size, "rank"))
 		}
@@ -222,9 +241,6 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 	}
 	if j.Debug != nil {
 		o.withoutLimits(j)
-	}
-	if j.StdinRank >= j.Size {
-		return nil, cmdline.Usagef("--stdin %d: the job has %s", j.StdinRank, numbers.Count(j.Size, "rank"))
 	}
 	if j.Lives.MinSize > j.Size {
 		return nil, cmdline.Usagef("--min-np %d is more than the %s of the job", j.Lives.MinSize,

@@ -3,17 +3,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -152,60 +148,24 @@ func (p *part) complete() (err error) {
 	return err
 }
 
-// runParts runs a job of several programs, or prints it.
-func (o *options) runParts(begin time.Time) (code int, err error) {
-	defer func() {
-		for _, p := range o.parts {
-			if p.prog != nil {
-				err = errors.Join(err, p.prog.remove())
-			}
-		}
-	}()
-	for i := range o.parts {
-		if err := o.parts[i].complete(); err != nil {
-			return 0, err
-		}
+// program finds the program of the job, or those of its parts. These have this one in its place: agents check that they
+// have a program, and the host of a rank finds out about the rank's own.
+func (o *options) program() (*program, error) {
+	if len(o.parts) == 0 {
+		return findProgram(o.job.Program)
 	}
-	// Agents check that they have a program: this one. The host of a rank finds out about the rank's own.
-	self := &program{Name: o.job.Program, Path: "/proc/self/exe"}
-	j, err := newJob(o, self, begin)
-	if err != nil {
-		return 0, err
-	}
-	j.Args = nil
+	o.job.Args = nil
 	for i := range o.parts {
 		p := &o.parts[i]
-		if p.Share, err = p.share.Over(j); err != nil {
-			return 0, err
-		}
-		j.Parts = append(j.Parts, p.Part)
-		for _, w := range p.warnings {
-			j.Screen.Err.Printf("treerun: %s", w)
+		if err := p.complete(); err != nil {
+			return nil, err
 		}
 		if i > 0 {
-			j.Args = append(j.Args, ":")
+			o.job.Args = append(o.job.Args, ":")
 		}
-		j.Args = append(j.Args, p.Args...)
+		o.job.Args = append(o.job.Args, p.Args...)
 	}
-	if o.dryRun {
-		return 0, printDryRun(os.Stdout, j, self, o)
-	}
-	runtime.LockOSThread() // as buildAndRun does
-	defer runtime.UnlockOSThread()
-	j.Signals = launch.Signals()
-	for i := range o.parts {
-		p := &o.parts[i]
-		if p.prog.Folder != "" && len(j.Hosts) > 0 {
-			return 0, cmdline.Usagef("%s is a folder: in a job of several programs on several hosts, give executables (hint: "+
-				"go build)", p.prog.Name)
-		}
-		if err := p.prog.build(j.Signals, j.Screen.Err, j.Debug != nil); err != nil {
-			return 0, err
-		}
-		j.Parts[i].Path = p.prog.Path
-	}
-	j.Started = func() error { return nil }
-	return launch.Run(j)
+	return &program{Name: o.job.Program, Path: "/proc/self/exe"}, nil
 }
 
 // describeParts describes the programs of a job for --dry-run.
