@@ -222,8 +222,8 @@ func (m *Messages) SendSync(ctx context.Context, p *p2p.Message, tag int) error 
 
 // RunNew makes p the Receive of the next message from its peer with its tag, or any, and runs it, without letting
 // another call in between. room returns the memory for so many bytes.
-func (m *Messages) RunNew(ctx context.Context, call string, p *p2p.Message, tag int, room func(n int64) []byte) (p2p.Got,
-	error) {
+func (m *Messages) RunNew(ctx context.Context, call string, p *p2p.Message, tag int,
+	room func(n int64) []byte) (p2p.Got, error) {
 	if p.Peer == p2p.NoRank {
 		return p2p.Got{From: p2p.NoRank, Tag: p.Tag}, nil
 	}

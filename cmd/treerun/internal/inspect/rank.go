@@ -278,7 +278,7 @@ func (j *Job) Text(v *waits.Verdict) string {
 	case v.Circle != "":
 		return v.Circle
 	}
-	text := fmt.Sprintf("%s for %s; ", j.waiting(v), seconds(time.Duration(j.Seen-v.Since)))
+	text := fmt.Sprintf("%s for %s; ", j.waiting(v), Seconds(time.Duration(j.Seen-v.Since)))
 	if len(v.AtFault) == 0 {
 		return text + "the cause is not known"
 	}
@@ -329,8 +329,8 @@ func (j *Job) waiting(v *waits.Verdict) string {
 	return fmt.Sprintf("%s in %s", text, v.Call)
 }
 
-// seconds rounds a duration for people.
-func seconds(d time.Duration) string {
+// Seconds rounds a duration for people.
+func Seconds(d time.Duration) string {
 	if d < time.Second {
 		return d.Round(time.Millisecond).String()
 	}

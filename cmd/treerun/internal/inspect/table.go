@@ -21,7 +21,7 @@ import (
 func (j *Job) Print(w io.Writer, verdict string) error {
 	fmt.Fprintf(w, "job %s: %s, %s, for %s\n", j.ID, j.Program,
 		numbers.Count(len(j.Ranks), "rank"),
-		seconds(time.Duration(j.Seen-j.Began)))
+		Seconds(time.Duration(j.Seen-j.Began)))
 	fmt.Fprintln(w, verdict)
 	for _, h := range j.Silent {
 		fmt.Fprintf(w, "host %s does not answer\n", h)
@@ -51,7 +51,7 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 		}
 		waits, on := "-", "-"
 		if d := r.since(j.Seen); d > 0 {
-			waits, on = seconds(d), j.on(r)
+			waits, on = Seconds(d), j.on(r)
 		}
 		size := "-"
 		if r.Process.State.Known() {

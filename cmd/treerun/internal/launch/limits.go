@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -33,7 +34,7 @@ func (s *supervisor) limit(ranks []int, waited time.Duration, known bool) {
 	for _, rank := range ranks {
 		r := s.ranks[rank]
 		k := &wire.Kill{Rank: rank, Attempt: r.Attempt, IfStopped: !limits || !known,
-			Why: fmt.Sprintf("treerun ends it: others have waited %s for it", seconds(waited))}
+			Why: fmt.Sprintf("treerun ends it: others have waited %s for it", inspect.Seconds(waited))}
 		if limits {
 			k.Why += fmt.Sprintf(", --stall-timeout is %s", s.stallTimeout)
 		}
@@ -59,7 +60,7 @@ func (s *supervisor) limitUnreported() {
 	case !s.formNoted && time.Since(s.forming) > formNote && s.cause.kind == noCause:
 		s.formNoted = true
 		s.notify(fmt.Sprintf("epoch %d has waited %s for %s (%s) to renew", s.members.Epoch()+1,
-			seconds(time.Since(s.forming)), numbers.Count(len(ranks), "rank"), topo.RankList(ranks)), nil)
+			inspect.Seconds(time.Since(s.forming)), numbers.Count(len(ranks), "rank"), topo.RankList(ranks)), nil)
 	}
 	for _, r := range s.ranks {
 		w := unreported{what, s.members.Epoch(), r.unreported.since}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/control"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -269,13 +270,13 @@ func (s *supervisor) onJoined(r *rankState) {
 		s.job.Trace("all ranks have joined")
 		if s.losses.after > 0 {
 			s.notify(fmt.Sprintf("all %s run again, %s after the latest loss", numbers.Count(s.joined, "rank"),
-				seconds(time.Since(s.losses.at))), nil)
+				inspect.Seconds(time.Since(s.losses.at))), nil)
 			s.losses.after = 0
 		}
 	case s.epochSize > 0 && s.joined == s.epochSize:
 		took := ""
 		if s.losses.after > 0 {
-			took = fmt.Sprintf(", %s after the latest loss", seconds(time.Since(s.losses.at)))
+			took = fmt.Sprintf(", %s after the latest loss", inspect.Seconds(time.Since(s.losses.at)))
 		}
 		s.losses.after = 0
 		s.notify(fmt.Sprintf("epoch %d runs with %s%s", s.members.Epoch(), numbers.Count(s.joined, "rank"), took), nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -56,7 +57,7 @@ func (l *losses) settle() {
 				how += " (" + k.r.Hint + ")"
 			}
 		}
-		k.text = fmt.Sprintf("rank %d %s, %s after the start", k.r.Rank, how, seconds(k.r.After))
+		k.text = fmt.Sprintf("rank %d %s, %s after the start", k.r.Rank, how, inspect.Seconds(k.r.After))
 		if k.r.ended {
 			k.r = nil
 		}
@@ -105,8 +106,8 @@ func (s *supervisor) printLoss(r *rankState, how, next string, ends bool) {
 		s.notify(text, nil)
 		return
 	}
-	s.notify(fmt.Sprintf("rank %d%s was lost %s after the start: it %s; %s", r.Rank, s.onHost(r.host), seconds(r.After),
-		how, next), r)
+	s.notify(fmt.Sprintf("rank %d%s was lost %s after the start: it %s; %s", r.Rank, s.onHost(r.host),
+		inspect.Seconds(r.After), how, next), r)
 }
 
 // printLostHost prints a line about a host that was lost with ranks that had not ended.
@@ -123,7 +124,7 @@ func (s *supervisor) printLostHost(h *hostState, why string, ranks []int) {
 			s.job.Lives.MaxRestarts)
 	}
 	s.notify(fmt.Sprintf("host %s was lost %s after the start, with %s (%s): %s; %s", h.Name,
-		seconds(time.Since(s.start)), numbers.Count(len(ranks), "rank"), topo.RankList(ranks), why, s.lostNext), nil)
+		inspect.Seconds(time.Since(s.start)), numbers.Count(len(ranks), "rank"), topo.RankList(ranks), why, s.lostNext), nil)
 	s.lostNext = ""
 }
 

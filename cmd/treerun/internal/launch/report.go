@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -127,7 +128,7 @@ func (f failure) String() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "rank %d failed first: it %s %s after the start", f.first.Rank, f.first.outcome(),
-		seconds(f.first.After))
+		inspect.Seconds(f.first.After))
 	fmt.Fprintf(&b, "\n    host    %s", f.first.Host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
 	hint := f.first.Hint
@@ -196,7 +197,7 @@ func (f failure) describeLoss(b *strings.Builder) {
 			ranks = append(ranks, e.Rank)
 		}
 	}
-	fmt.Fprintf(b, "host %s was lost %s after the start: %s", f.first.Host, seconds(f.first.After), f.first.Why)
+	fmt.Fprintf(b, "host %s was lost %s after the start: %s", f.first.Host, inspect.Seconds(f.first.After), f.first.Why)
 	if len(ranks) > 0 {
 		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", numbers.Count(len(ranks), "rank"), topo.RankList(ranks))
 	}
@@ -255,7 +256,7 @@ func (r *rankState) lastOutput(now time.Time) string {
 		return "had printed nothing"
 	}
 	line := strings.Join(tail.Lines(1), "")
-	return fmt.Sprintf("had last printed %s before, on %s: %s", seconds(now.Sub(at)), name, line)
+	return fmt.Sprintf("had last printed %s before, on %s: %s", inspect.Seconds(now.Sub(at)), name, line)
 }
 
 // timeoutText returns the block for a job that ran out of time. early means that this happened while its ranks were
@@ -275,14 +276,6 @@ func timeoutText(limit time.Duration, size int, list []string, starting bool) st
 		fmt.Fprintf(&b, "\n    and %d more", more)
 	}
 	return b.String()
-}
-
-// seconds rounds a duration for readers.
-func seconds(d time.Duration) string {
-	if d < time.Second {
-		return d.Round(time.Millisecond).String()
-	}
-	return fmt.Sprintf("%.1fs", d.Seconds())
 }
 
 // End describes the end of one rank.

@@ -136,7 +136,7 @@ func (s *supervisor) printOver(t *printed) {
 	if s.ending() || s.lostAny(t.AtFault) {
 		return
 	}
-	s.job.Screen.Err.Printf("treerun: %s continues after %s", t.Call, seconds(time.Since(t.began)))
+	s.job.Screen.Err.Printf("treerun: %s continues after %s", t.Call, inspect.Seconds(time.Since(t.began)))
 }
 
 // watchOutput prints once that treerun's output has not been read for long, where ranks that write wait for that, and
