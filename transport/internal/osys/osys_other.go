@@ -24,41 +24,28 @@ const nap = time.Millisecond
 // QuickCore reports whether Core needs no system call.
 const QuickCore = false
 
-// file is a memory file. Every part of it that was mapped has memory of its own.
-type file struct {
-	total int
-	parts map[int][]byte // by offset
-}
+// file is a memory file, by offset: every part of it that was mapped has memory of its own.
+type file map[int][]byte
 
 var process = struct {
 	sync.Mutex
 	last  int            // descriptor
-	files map[int]*file  // by descriptor
+	files map[int]file   // by descriptor
 	sent  map[string]int // descriptors to receive, by the name of a doorbell and the token; -1: none will come
-}{last: 1 << 20, files: map[int]*file{}, sent: map[string]int{}} // no number is that of a descriptor of the system
+}{last: 1 << 20, files: map[int]file{}, sent: map[string]int{}} // no number is that of a descriptor of the system
 
 // open returns a new descriptor of a file. The lock is held.
-func open(f *file) int {
+func open(f file) int {
 	process.last++
 	process.files[process.last] = f
 	return process.last
 }
 
-// CreateSealed makes a memory file of total bytes, and returns its descriptor. The caller closes it.
-func CreateSealed(_ string, _, total int) (fd int, err error) {
+// CreateSealed makes a memory file, and returns its descriptor. The caller closes it.
+func CreateSealed(string, int, int) (fd int, err error) {
 	process.Lock()
 	defer process.Unlock()
-	return open(&file{total: total, parts: map[int][]byte{}}), nil
-}
-
-// CheckSealed returns an error unless fd is a memory file of exactly size bytes.
-func CheckSealed(fd, size int) error {
-	process.Lock()
-	defer process.Unlock()
-	if f := process.files[fd]; f == nil || f.total != size {
-		return fmt.Errorf("descriptor %d is no memory file of %d bytes", fd, size)
-	}
-	return nil
+	return open(file{}), nil
 }
 
 // Map returns size bytes of fd from an offset on: the same memory for the same offset.
@@ -69,23 +56,17 @@ func Map(fd, from, size int) ([]byte, error) {
 	if f == nil {
 		return nil, fmt.Errorf("descriptor %d is no memory file", fd)
 	}
-	if len(f.parts[from]) < size {
-		f.parts[from] = make([]byte, size)
+	if len(f[from]) < size {
+		f[from] = make([]byte, size)
 	}
-	return f.parts[from][:size:size], nil
+	return f[from][:size:size], nil
 }
 
 // Deallocate removes the memory of n bytes from offset on from the file; they read as zeros.
 func Deallocate(fd, offset, n int) error {
 	process.Lock()
 	defer process.Unlock()
-	if f := process.files[fd]; f != nil {
-		for from := range f.parts {
-			if from >= offset && from < offset+n {
-				delete(f.parts, from)
-			}
-		}
-	}
+	maps.DeleteFunc(process.files[fd], func(from int, _ []byte) bool { return from >= offset && from < offset+n })
 	return nil
 }
 
@@ -97,7 +78,8 @@ func CloseFD(fd int) error {
 	return nil
 }
 
-// Allocate, Blank, Unmap and Prefault do nothing: the runtime has the memory.
+// The runtime has the memory, and nothing comes from another process.
+func CheckSealed(int, int) error   { return nil }
 func Allocate(int, int, int) error { return nil }
 func Blank([]byte) error           { return nil }
 func Unmap([]byte) error           { return nil }
@@ -157,20 +139,11 @@ func (d *Doorbell) RecvFD(token, no []byte, limit time.Duration) (fd int, err er
 	return -1, ErrAgain
 }
 
-// Wait sleeps for a nap.
-func (d *Doorbell) Wait(_ int, limit time.Duration) bool {
-	time.Sleep(min(limit, nap))
-	return false
-}
-
-// End does nothing: a Wait ends by itself.
-func (d *Doorbell) End() {}
-
-// Ring does nothing, likewise.
-func (d *Doorbell) Ring(*BellAddress) {}
-
-// FD returns no descriptor.
-func (d *Doorbell) FD() int { return -1 }
+// Doorbells wake no rank: those of one host sleep on futexes.
+func (d *Doorbell) Wait(int, time.Duration) bool { return false }
+func (d *Doorbell) End()                         {}
+func (d *Doorbell) Ring(*BellAddress)            {}
+func (d *Doorbell) FD() int                      { return -1 }
 
 // BellAddress is the address of a Doorbell.
 type BellAddress struct{}
@@ -213,19 +186,16 @@ func ReadMemory(int, uint64, []byte) error  { return errOther }
 func WriteMemory(int, uint64, []byte) error { return errOther }
 
 // Sockets belong to the Go runtime, which hands none over.
-func TakeSocket(c *net.TCPConn) (int, error) { return -1, errors.Join(errOther, c.Close()) }
-func Unsent(int) (int, error)                { return 0, errOther }
-func EndSending(int) error                   { return errOther }
-func QuickAck(int)                           {}
-func Await(int, int)                         {}
-func Poll(_, _ int, limit time.Duration) (a, b bool) {
-	time.Sleep(min(limit, nap))
-	return false, false
-}
-func NewPoller() (int, error)             { return -1, errOther }
-func Watch(_, _, _ int) error             { return errOther }
-func WatchRoom(_, _, _ int, _ bool) error { return errOther }
-func Unwatch(_, _ int) error              { return errOther }
+func TakeSocket(c *net.TCPConn) (int, error)   { return -1, errors.Join(errOther, c.Close()) }
+func Unsent(int) (int, error)                  { return 0, errOther }
+func EndSending(int) error                     { return errOther }
+func QuickAck(int)                             {}
+func Await(int, int)                           {}
+func Poll(int, int, time.Duration) (a, b bool) { return false, false }
+func NewPoller() (int, error)                  { return -1, errOther }
+func Watch(_, _, _ int) error                  { return errOther }
+func WatchRoom(_, _, _ int, _ bool) error      { return errOther }
+func Unwatch(_, _ int) error                   { return errOther }
 
 // Event ends waits for several descriptors, of which there are none.
 type Event struct{}
@@ -241,9 +211,6 @@ type Events struct{}
 
 // Look finds no poller.
 func (*Events) Look(int, func(int)) error { return errOther }
-
-// MaxVectors is how many pieces of memory one Vectors holds.
-const MaxVectors = 64
 
 // Vectors is a list of pieces of memory for a socket.
 type Vectors struct{}
