@@ -21,19 +21,11 @@ import (
 // faller is a rank of a job in which rank 2 fails after 40 calls, in the way that the argument names.
 func faller() {
 	ctx := context.Background()
-	w, err := rank.Init(ctx)
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(3)
-	}
-	c, err := collective.New(ctx, w)
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(3)
-	}
+	w, c := joined(ctx)
 	buf := make([]float32, 100)
 	end := rank.Span(w, "a phase")
 	for i := range 1000 {
+		var err error
 		if i == 40 && os.Args[1] == "late" {
 			end()
 			if w.Rank() == 2 {

@@ -24,16 +24,7 @@ import (
 // It prints the line at which it does that.
 func hanger() {
 	ctx := context.Background()
-	w, err := rank.Init(ctx)
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(3)
-	}
-	c, err := collective.New(ctx, w)
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(3)
-	}
+	w, c := joined(ctx)
 	buf := make([]float32, 100)
 	for i := range 1000000 {
 		if i == 20 && w.Rank() == 0 {
@@ -47,6 +38,20 @@ func hanger() {
 			os.Exit(3)
 		}
 	}
+}
+
+// joined returns the World of a rank and a communicator, or ends the rank.
+func joined(ctx context.Context) (*rank.World, *collective.Comm) {
+	w, err := rank.Init(ctx)
+	if err == nil {
+		var c *collective.Comm
+		if c, err = collective.New(ctx, w); err == nil {
+			return w, c
+		}
+	}
+	fmt.Println(err)
+	os.Exit(3)
+	return nil, nil
 }
 
 // at prints the line of its caller, which is about to hang.
