@@ -98,9 +98,9 @@ func TestHostsMeet(t *testing.T) {
 	c := newCluster(t, 3)
 	inTime(t, func() {
 		for seed, vars := range map[string][]string{
-			c.hosts.Addr(0).String() + ":7000":         nil,
-			"[" + c.hosts.Addr6(0).String() + "]:7000": nil,
-			c.hosts.Name(0) + ":7000":                  {"TREERUN_PORT_RANGE=7000-7001"},
+			c.hosts.Addr(0).String() + ":7000":              nil,
+			"[" + c.hosts.Addr6In(0, 0).String() + "]:7000": nil,
+			c.hosts.Name(0) + ":7000":                       {"TREERUN_PORT_RANGE=7000-7001"},
 		} {
 			ranks := c.startAll("once", 2, seed, vars...)
 			up(t, ranks, 2)
@@ -132,12 +132,12 @@ func TestHostsMeetOverIPv6Only(t *testing.T) {
 		ended(t, ranks, 0)
 
 		for i := range 3 {
-			addr := c.hosts.Addr6(i).String() + "/64"
+			addr := c.hosts.Addr6In(0, i).String() + "/64"
 			if out, err := c.hosts.Command(i, "ip", "addr", "add", addr, "dev", "eth0", "nodad").CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 		}
-		ranks = c.startAll("once", 2, "["+c.hosts.Addr6(0).String()+"]:7000")
+		ranks = c.startAll("once", 2, "["+c.hosts.Addr6In(0, 0).String()+"]:7000")
 		up(t, ranks, 2)
 		ended(t, ranks, 0)
 	})

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -83,12 +82,8 @@ func (p *place) commands(job string, np int, args []string) (all []*exec.Cmd) {
 		return []*exec.Cmd{exec.Command(p.treerun, slices.Concat([]string{"-np", fmt.Sprint(np), "-H", "a:4,b:4,c:4,d:4",
 			"--map-by", "host", "--launch-agent", `env FAKEHOST={host} sh -c 'exec "$@"' -`}, args)...)}
 	case "hosts":
-		var names []string
-		for i := range hostCount {
-			names = append(names, p.hosts.Name(i)+":4")
-		}
 		return []*exec.Cmd{p.hosts.Command(0, p.treerun, slices.Concat([]string{"-np", fmt.Sprint(np), "-H",
-			strings.Join(names, ","), "--map-by", "host", "--launch-agent", p.hosts.Agent(), "--peer-timeout",
+			p.hosts.Slots(4), "--map-by", "host", "--launch-agent", p.hosts.Agent(), "--peer-timeout",
 			fmt.Sprint(peerTimeout)}, args)...)}
 	}
 	for i := range hostCount {

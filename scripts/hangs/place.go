@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
-	"strings"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -68,11 +67,7 @@ func (p *place) job(args ...string) *exec.Cmd {
 	case "tcp":
 		flags = append(flags, "-H", "a,b,c,d,e,f,g,h", "--launch-agent", `env FAKEHOST={host} sh -c 'exec "$@"' -`)
 	case "hosts":
-		var names []string
-		for i := range hostCount {
-			names = append(names, p.hosts.Name(i)+":2")
-		}
-		flags = append(flags, "-H", strings.Join(names, ","), "--launch-agent", p.hosts.Agent(), "--peer-timeout", "60")
+		flags = append(flags, "-H", p.hosts.Slots(ranks/hostCount), "--launch-agent", p.hosts.Agent(), "--peer-timeout", "60")
 	}
 	return p.command(slices.Concat(flags, args)...)
 }

@@ -61,11 +61,7 @@ func (n *network) start(more ...string) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for i := range hosts {
-		names = append(names, n.Name(i))
-	}
-	args := append([]string{"-v", "--launch-agent", n.Agent(), "-H", strings.Join(names, ","), self, "-bytes",
+	args := append([]string{"-v", "--launch-agent", n.Agent(), "-H", n.Slots(1), self, "-bytes",
 		fmt.Sprint(n.bytes)}, more...)
 	c := n.Command(0, n.treerun, args...)
 	c.WaitDelay = time.Second

@@ -68,21 +68,12 @@ func (l *load) bench(more ...string) []string {
 		"--max-seconds", fmt.Sprint(l.seconds), "-c", check, "--json", "-"}, more...)
 }
 
-// slots returns the hosts with their slots, in the form that all launchers accept.
-func (s *site) slots() string {
-	var all []string
-	for i := range s.hosts {
-		all = append(all, fmt.Sprintf("%s:%d", s.h.Name(i), s.perHost))
-	}
-	return strings.Join(all, ",")
-}
-
 // ranks returns treerun's arguments for the ranks of a job.
 func (s *site) ranks() []string {
 	if s.h == nil {
 		return []string{"-np", fmt.Sprint(s.np())}
 	}
-	return []string{"-H", s.slots(), "--launch-agent", s.h.Agent()}
+	return []string{"-H", s.h.Slots(s.perHost), "--launch-agent", s.h.Agent()}
 }
 
 // gloo starts one process per rank, and waits for them.
@@ -114,8 +105,8 @@ func (m *run) peer(s *site, who, program string, args []string) []string {
 	case "openmpi":
 		line = []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", np}
 		if s.h != nil {
-			line = append(line, "--leave-session-attached", "--host", s.slots(), "--mca", "plm_rsh_agent", s.h.Shell(),
-				"--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "oob_tcp_if_include", "10.77.0.0/24",
+			line = append(line, "--leave-session-attached", "--host", s.h.Slots(s.perHost), "--mca", "plm_rsh_agent",
+				s.h.Shell(), "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "oob_tcp_if_include", "10.77.0.0/24",
 				"--mca", "btl_tcp_if_include", "10.77.0.0/24", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp",
 				"--mca", "mpi_yield_when_idle", "1")
 		}
@@ -123,7 +114,7 @@ func (m *run) peer(s *site, who, program string, args []string) []string {
 		line = []string{"mpirun.mpich", "-np", np}
 		if s.h != nil {
 			line = append(line, "-launcher", "ssh", "-launcher-exec", s.h.Shell(), "-iface", s.h.Device(0),
-				"-hosts", s.slots(), "-env", "UCX_NET_DEVICES", s.h.Device(0))
+				"-hosts", s.h.Slots(s.perHost), "-env", "UCX_NET_DEVICES", s.h.Device(0))
 		}
 		if s.h != nil || s.np() > runtime.NumCPU() {
 			line = append(line, "-env", "LD_PRELOAD", bin("mpich_shim.so"))
@@ -133,7 +124,7 @@ func (m *run) peer(s *site, who, program string, args []string) []string {
 		if err != nil {
 			store = m.work // gloo then reports the error
 		}
-		line = []string{"sh", "-c", gloo, "sh", s.slots(), np, s.h.Enter()}
+		line = []string{"sh", "-c", gloo, "sh", s.h.Slots(s.perHost), np, s.h.Enter()}
 		path, args = bin("gloo_perf"), append([]string{"-S", filepath.Join(store, "s"), "-I", s.h.Device(0)}, args...)
 		if setting != "" {
 			args = append(args, "-A", setting)

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -154,11 +155,17 @@ func (h *Hosts) Len() int { return len(h.names) }
 // Name returns the hostname of host i, which every host can resolve to its addresses in network 0.
 func (h *Hosts) Name(i int) string { return h.names[i] }
 
+// Slots returns all hosts, with this number of ranks each, in the form that all launchers accept.
+func (h *Hosts) Slots(each int) string {
+	var all []string
+	for _, name := range h.names {
+		all = append(all, fmt.Sprintf("%s:%d", name, each))
+	}
+	return strings.Join(all, ",")
+}
+
 // Addr returns the IPv4 address of host i in network 0.
 func (h *Hosts) Addr(i int) netip.Addr { return h.AddrIn(0, i) }
-
-// Addr6 returns the IPv6 address of host i in network 0.
-func (h *Hosts) Addr6(i int) netip.Addr { return h.Addr6In(0, i) }
 
 // AddrIn returns the IPv4 address of host i in network k.
 func (h *Hosts) AddrIn(k, i int) netip.Addr {

@@ -81,7 +81,7 @@ func TestHostsAreApart(t *testing.T) {
 		}
 	}
 	cmd := server(t, h, 1)
-	for _, address := range []string{h.Addr(1).String() + ":4000", "[" + h.Addr6(1).String() + "]:4000",
+	for _, address := range []string{h.Addr(1).String() + ":4000", "[" + h.Addr6In(0, 1).String() + "]:4000",
 		h.Name(1) + ":4000"} {
 		for i := range h.Len() {
 			if got := dial(t, h, i, address); got != h.Name(1) {
@@ -169,7 +169,7 @@ func TestMesh(t *testing.T) {
 
 func TestAgentAndShell(t *testing.T) {
 	h := nethosts.Up(t, 2, nethosts.Options{})
-	for _, host := range []string{"h1", "me@h1", h.Addr(1).String(), h.Addr6(1).String()} {
+	for _, host := range []string{"h1", "me@h1", h.Addr(1).String(), h.Addr6In(0, 1).String()} {
 		agent := strings.Fields(strings.ReplaceAll(h.Agent(), "{host}", host))
 		for _, words := range [][]string{
 			append(agent, "sh", "-c", `read x; echo "$x $1" from $(hostname)`, "sh", "a  b"),

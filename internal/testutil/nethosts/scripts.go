@@ -16,7 +16,7 @@ func (h *Hosts) writeNames() error {
 	for i, name := range h.names {
 		fmt.Fprintf(&b, "%s %s\n", h.Addr(i), name)
 		if h.networks[0].Mesh == nil {
-			fmt.Fprintf(&b, "%s %s\n", h.Addr6(i), name)
+			fmt.Fprintf(&b, "%s %s\n", h.Addr6In(0, i), name)
 		}
 	}
 	return os.WriteFile(filepath.Join(h.dir, "hosts"), []byte(b.String()), 0o644)
