@@ -14,10 +14,7 @@ import (
 // TestPrograms: the task farm and the Fourier transform of the examples have the results of serial code with 1 to 8
 // ranks. The third program that people port, Jacobi with rows and columns, is examples/heat.
 func TestPrograms(t *testing.T) {
-	var all []int
-	for lo := 0; lo < end; lo += block {
-		all = append(all, primes(lo)...)
-	}
+	all := primes(0, end)
 	for size := 1; size <= 8; size++ {
 		n := 6 * size
 		x := make([]complex128, n*n)
@@ -31,8 +28,8 @@ func TestPrograms(t *testing.T) {
 				return fmt.Errorf("%d primes, want %d: %w", len(found), len(all), err)
 			}
 			part := len(x) / size
-			got, err := fft(c, slices.Clone(x[c.Rank()*part:][:part]), n)
-			if err != nil {
+			got := slices.Clone(x[c.Rank()*part:][:part])
+			if err := fft(c, got, n); err != nil {
 				return err
 			}
 			for i, v := range got {
