@@ -174,7 +174,8 @@ func (b *Buckets[T]) begin() {
 }
 
 // Ready reports that slice i has its value of this pass. It starts all buckets that are ready, and moves those under
-// way, but does not wait for other ranks. From then on until Wait the slice must not be touched.
+// way. From then on until Wait the slice must not be touched. Ready does not wait for other ranks, unless 256 buckets
+// are under way: then it waits for the first of them, whatever order the ranks have.
 //
 // Calling it twice for a slice in a pass is an ErrArgument. After an ErrBusy the slice is ready; its bucket starts with
 // a later Ready, or in Wait.

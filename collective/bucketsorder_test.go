@@ -1,10 +1,16 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/collective/internal/comm"
 )
 
 // TestBucketsMatchNoOtherCall: a call within a pass on one rank, which the other makes after it, is an ErrMismatch that
@@ -69,5 +75,45 @@ func TestBucketsInAnotherOrder(t *testing.T) {
 			!strings.Contains(err.Error(), "ranks make several Buckets, and their passes, in the same order") {
 			t.Errorf("rank %d: %v, want ErrMismatch of two Buckets", r, err)
 		}
+	}
+}
+
+// TestMoreBucketsThanCalls: a pass of more buckets than may be under way ends, whatever order each rank has. Another
+// rank may start its first bucket only after all of its slices are ready.
+func TestMoreBucketsThanCalls(t *testing.T) {
+	const count, passes = 3*comm.InFlight - 50, 3
+	var backward []int // the order in which the first pass starts buckets
+	for i := range count {
+		backward = append(backward, count-1-i)
+	}
+	for size := 2; size <= 3; size++ {
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			of := make([][]int32, count)
+			for i := range of {
+				of[i] = make([]int32, 1+i%2)
+			}
+			b, err := NewBuckets(t.Context(), c, of, Sum, 1)
+			random := rand.New(rand.NewPCG(36, uint64(c.Rank())))
+			for pass := range passes {
+				order := slices.Clone(backward)
+				switch (c.Rank() + pass) % 3 {
+				case 1:
+					slices.Reverse(order)
+				case 2:
+					random.Shuffle(count, func(i, j int) { order[i], order[j] = order[j], order[i] })
+				}
+				for _, i := range order {
+					of[i][0] = int32(i + pass)
+					err = cmp.Or(err, b.Ready(i))
+				}
+				err = cmp.Or(err, b.Wait(t.Context()))
+				for i := range of {
+					if want := int32(size * (i + pass)); err == nil && of[i][0] != want {
+						return fmt.Errorf("pass %d: slice %d is %d, want %d", pass, i, of[i][0], want)
+					}
+				}
+			}
+			return err
+		})
 	}
 }

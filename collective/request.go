@@ -7,11 +7,11 @@ import (
 	calls "github.com/treerun/treerun/internal/call"
 )
 
-// Request is a call in flight. The calls of a communicator are done in the order in which they began, and many may be
-// in flight; their slices must not be touched until they are done. A call makes progress while any call, Wait or Test
-// of its communicator runs on this rank. In between one of 512 KiB or more may make progress in a goroutine, where the
-// program has left its core, as when it waits for a GPU; while the program computes it makes none. A function of the
-// caller's runs in calls only.
+// Request is a call in flight. The calls of a communicator are done in the order in which they began; their slices must
+// not be touched until then. Up to 256 may be in flight: one more waits for the first. A call makes progress while any
+// call, Wait or Test of its communicator runs on this rank. In between one of 512 KiB or more may make progress in a
+// goroutine, where the program has left its core, as when it waits for a GPU; while the program computes it makes none.
+// A function of the caller's runs in calls only.
 //
 // Wait or Test may be called again after the end, and need not be called for every Request: when one is done, so are
 // all earlier ones in this order. The zero value is done.
