@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -81,4 +82,24 @@ func TestNamesOfForms(t *testing.T) {
 			t.Errorf("%v, want an error that names %q", err, want)
 		}
 	}
+}
+
+// TestNameOfCommunicator: a rank of another communicator than the first is named with that.
+func TestNameOfCommunicator(t *testing.T) {
+	mustRun(t, 4, func(_ *fakeWorld, c *Comm) error {
+		part, err := c.Split(t.Context(), c.Rank()%2, 0)
+		if err != nil {
+			return err
+		}
+		want := fmt.Sprintf("Barrier on rank %d of world/split#1: ", c.Rank()/2)
+		err = part.Close()
+		if failed := Barrier(t.Context(), part); !errors.Is(failed, ErrClosed) || !strings.Contains(failed.Error(), want) {
+			return fmt.Errorf("%w, want %q", failed, want)
+		}
+		want = fmt.Sprintf("Send on rank %d of world/split#1: ", c.Rank()/2)
+		if failed := Send(t.Context(), part, []int{1}, 2, 0); !strings.Contains(fmt.Sprint(failed), want) {
+			return fmt.Errorf("%w, want %q", failed, want)
+		}
+		return err
+	})
 }

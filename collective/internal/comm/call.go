@@ -52,7 +52,15 @@ func (c *Comm) ArgumentError(call, format string, v ...any) error {
 		return fmt.Errorf("collective: %s: %w: the Comm is nil (hint: Split returns nil for a negative color)", call,
 			setup.ErrArgument)
 	}
-	return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.Rank, setup.ErrArgument, fmt.Errorf(format, v...))
+	return fmt.Errorf("collective: %s on %s: %w: %w", call, c.self(), setup.ErrArgument, fmt.Errorf(format, v...))
+}
+
+// self names this rank, and the communicator if it is not the first of the World, whose rank that is.
+func (c *Comm) self() string {
+	if c.Name == setup.FirstName {
+		return fmt.Sprint("rank ", c.Rank)
+	}
+	return fmt.Sprintf("rank %d of %s", c.Rank, c.Name)
 }
 
 // setID completes the ID of a call of the given kind; fields that it has already stay.

@@ -220,7 +220,7 @@ func (c *Comm) busyError(call string) error {
 	if c.closing.Load() {
 		err = setup.ErrClosed
 	}
-	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
+	return fmt.Errorf("collective: %s on %s: %w", call, c.self(), err)
 }
 
 // Abort ends the communicator on all ranks.

@@ -128,12 +128,19 @@ func closeFailed(ctx context.Context, w World, ep transport.Endpoint, err error)
 // the cause.
 func (s *setup) waitedFor(ctx context.Context, err error) *RankError {
 	op := callOf(s.world)
-	var known interface{ AtFault() int }
+	var known interface {
+		error
+		AtFault() int
+	}
 	switch {
 	case err == nil:
 	case errors.As(err, &known) && known.AtFault() >= 0: // the job's number
+		text := known.Error()
+		if why := errors.Unwrap(known); why != nil { // without the steps that led to it
+			text = fmt.Sprintf("rank %d %v", known.AtFault(), why)
+		}
 		return &RankError{Rank: s.wait.Scope.Index(known.AtFault()), Op: op,
-			Err: fmt.Errorf("%w (hint: all ranks make this call)", err)}
+			Err: &faultError{text + " (hint: all ranks make this call)", []error{err}}}
 	case s.wait.Stalled() != nil:
 		stalled := s.wait.Stalled()
 		return &RankError{Rank: s.wait.Scope.Index(stalled.Rank), Op: op, Err: stalled}
