@@ -269,12 +269,12 @@ func TestNoMore(t *testing.T) {
 	l.j.start()
 	l.lose(2, false)
 	time.AfterFunc(20*time.Millisecond, func() {
-		l.j.tell(&job.Message{Kind: job.NoMore, Text: "1 of 3 ranks are left"})
+		l.j.tell(&job.Message{Kind: job.NoMore, Text: "1 of 3 ranks is left"})
 	})
 	w := l.j.worlds[0]
 	inTime(t, func() {
 		_, err := w.Renew(t.Context())
-		if !errors.Is(err, ErrRenew) || Again(err) || !strings.Contains(err.Error(), "1 of 3 ranks are left") {
+		if !errors.Is(err, ErrRenew) || Again(err) || !strings.Contains(err.Error(), "1 of 3 ranks is left") {
 			t.Errorf("Renew: %v", err)
 		}
 	})

@@ -80,9 +80,13 @@ func (g *Graph) doubt(p *Port) string {
 	if len(ranks) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("port %q: %d links of up to %.4g GB/s lead from each of the ranks %s through it to one host, and "+
+	from := "rank"
+	if len(ranks) > 1 {
+		from = "each of the ranks"
+	}
+	return fmt.Sprintf("port %q: %d links of up to %.4g GB/s lead from %s %s through it to one host, and "+
 		"nothing holds their sum below %.4g GB/s. If they share a slot or a card, give every rank a port of that rate, or "+
-		"link it only with the rank that its card reaches", p.Name, most, quickest, RankList(ranks),
+		"link it only with the rank that its card reaches", p.Name, most, quickest, from, RankList(ranks),
 		min(float64(most)*quickest, p.GBytesPerSecond))
 }
 

@@ -31,7 +31,7 @@ func (g *Graph) String() string {
 	hosts := g.ByHost()
 	for _, ranks := range hosts {
 		if len(hosts) > 1 {
-			fmt.Fprintf(&b, "host %d: ranks %s\n", g.Host(ranks[0]), RankList(ranks))
+			fmt.Fprintf(&b, "host %d: %s %s\n", g.Host(ranks[0]), numbers.Plural(len(ranks), "rank"), RankList(ranks))
 		}
 	}
 	var names []string

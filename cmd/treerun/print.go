@@ -46,7 +46,7 @@ func printDryRun(w io.Writer, j *launch.Job, prog *program, o *options) error {
 	for _, a := range j.Args {
 		command = append(command, quote(a))
 	}
-	where := fmt.Sprintf("%d on %d usable cores", j.Size, job.UsableCores())
+	where := fmt.Sprintf("%d on %s", j.Size, numbers.Count(job.UsableCores(), "usable core"))
 	if len(j.Hosts) > 0 {
 		where = fmt.Sprintf("%d on %s", j.Size, numbers.Count(len(j.Hosts), "host"))
 	}

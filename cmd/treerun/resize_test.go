@@ -84,8 +84,8 @@ func TestResizeInVain(t *testing.T) {
 	id := strings.Fields(l.output[0])[1]
 	startTreerun(t, nil, "resize", id, "-np", "4").checkExit(0)
 	l.checkEnd(0)
-	const want = "treerun: 2 ranks (2,3) took no part: the program has not left the epoch in which treerun resize added " +
-		"them (hint: it looks at World.Changed)\n"
+	const want = "treerun: 2 ranks (2,3) took no part: the program has not left the epoch of treerun resize " +
+		"(hint: it looks at World.Changed)\n"
 	if text := l.stderr.String(); strings.Count(text, want) != 1 {
 		t.Errorf("want %q:\n%s", want, text)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/control"
 	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
-	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 const statusUsage = `usage: treerun status [JOB] [flags]
@@ -91,13 +91,13 @@ func printStatus(ctx context.Context, id string, r control.Request, asJSON, brie
 	case a.Job == nil:
 		return fmt.Errorf("job %s: the launcher has sent no state (is it of another version of treerun?)", id)
 	case !a.Job.Has(r.Stacks):
-		return fmt.Errorf("job %s: not all of ranks %s run (hint: treerun status %s lists those that do)", id,
-			topo.RankList(r.Stacks), id)
+		return fmt.Errorf("job %s: not all of these run: %s (hint: treerun status %[1]s lists those that do)", id,
+			ranksText(r.Stacks))
 	case asJSON:
 		verdict := inspect.Judge(a.Job)
 		return a.Job.JSON(os.Stdout, &verdict)
 	case brief:
-		fmt.Printf("%s  %s  %d ranks  %s\n", id, a.Job.Program, len(a.Job.Ranks), a.Text)
+		fmt.Printf("%s  %s  %s  %s\n", id, a.Job.Program, numbers.Count(len(a.Job.Ranks), "rank"), a.Text)
 		return nil
 	case redraw && term.IsTerminal(1):
 		fmt.Print("\x1b[H\x1b[2J")

@@ -179,7 +179,7 @@ func TestStatusWithoutRanks(t *testing.T) {
 	_, id, _ := strings.Cut(l.output[0], " ")
 	other := startTreerun(t, nil, "status", id, "--stacks", "1,7")
 	other.checkExit(125)
-	if text := other.stderr.String(); !strings.Contains(text, "not all of ranks 1,7 run (hint: ") {
+	if text := other.stderr.String(); !strings.Contains(text, "not all of these run: ranks 1,7 (hint: ") {
 		t.Errorf("no such rank: %s", text)
 	}
 	text := statusOf(t, id)

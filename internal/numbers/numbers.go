@@ -71,6 +71,14 @@ func Plural(n int, what string) string {
 	return what + "s"
 }
 
+// Are returns the verb of n things: "is" or "are".
+func Are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 // Join returns the strings of values, with sep between them.
 func Join[T fmt.Stringer](values []T, sep string) string {
 	var all []string

@@ -24,6 +24,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // helpText is the help, with a place for the flags.
@@ -141,7 +142,8 @@ func (r *results) finish(code int, err error) (int, error) {
 		return code, err
 	}
 	if wrong, rows := countWrong(r.rows); wrong > 0 {
-		fmt.Fprintf(os.Stderr, "treerun: bench: %d wrong elements in %d of %d rows\n", wrong, rows, len(r.rows))
+		fmt.Fprintf(os.Stderr, "treerun: bench: %s in %d of %d rows\n",
+			numbers.Count(int(wrong), "wrong element"), rows, len(r.rows))
 		return wrongResults, nil
 	}
 	return 0, nil
@@ -165,9 +167,9 @@ func checkMemory(need int64, np int) error {
 	}
 	if have := available(text); have > 0 && need > have {
 		const gib = 1 << 30
-		return fmt.Errorf("bench: the buffers of %d ranks take %.1f GiB, and %.1f GiB of memory are free (give a smaller "+
+		return fmt.Errorf("bench: the buffers of %s take %.1f GiB, and %.1f GiB of memory are free (give a smaller "+
 			"-e or -np)",
-			np, float64(need)/gib, float64(have)/gib)
+			numbers.Count(np, "rank"), float64(need)/gib, float64(have)/gib)
 	}
 	return nil
 }

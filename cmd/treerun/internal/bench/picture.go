@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/internal/chart"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // picture returns an SVG file of the rows, of which there is one at least: time and
@@ -94,5 +95,5 @@ func heading(rows []*meter.Row) string {
 	if slices.ContainsFunc(rows, func(other *meter.Row) bool { return other.Collective != what }) {
 		what = "collectives"
 	}
-	return fmt.Sprintf("%s on %d ranks, %s", what, r.NP, mode)
+	return fmt.Sprintf("%s on %s, %s", what, numbers.Count(r.NP, "rank"), mode)
 }

@@ -80,7 +80,7 @@ func TestPicture(t *testing.T) {
 		"one size": {allreduce[:1], []string{"allreduce"}, "float32"},
 		"barrier":  {[]*meter.Row{barrier}, []string{"barrier on 4 ranks, median of the slowest rank"}, "limit"},
 		"no time": {[]*meter.Row{{Collective: "allreduce", NP: 1, Bytes: 8}},
-			[]string{"allreduce on 1 ranks, median of the slowest rank"}, "limit"},
+			[]string{"allreduce on 1 rank, median of the slowest rank"}, "limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			texts, paths := drawn(t, c.rows)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // tableWidth is the number of columns of a terminal that the table needs with the
@@ -184,7 +185,8 @@ func explanation(p *meter.Row) string {
 	for _, c := range x.Candidates {
 		width = max(width, len(c.Plan))
 	}
-	fmt.Fprintf(&b, " on %d ranks\n%*s  %14s  %14s\n", p.NP, width, "plan", "predicted (us)", "measured (us)")
+	fmt.Fprintf(&b, " on %s\n%*s  %14s  %14s\n", numbers.Count(p.NP, "rank"), width, "plan",
+		"predicted (us)", "measured (us)")
 	quickest := x.Candidates[0]
 	for _, c := range x.Candidates {
 		predicted, note := "-", ""

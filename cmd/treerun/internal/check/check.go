@@ -235,10 +235,11 @@ func (l Limits) check(p *printer, gpus, ranks, addresses int) {
 		"ulimit -l unlimited, LimitMEMLOCK=infinity, or docker --ulimit memlock=-1"))
 	files, processes := uint64(fewFiles+max(filesPerRank, perAddress*addresses)*ranks), uint64(fewFiles+threads*ranks)
 	p.add(limitLine("open files", fmt.Sprintf("%d, at most %d", l.Files, l.MaxFiles), l.Files, files,
-		fmt.Sprintf(": %d ranks need about %d", ranks, files), fmt.Sprintf("ulimit -n %d", files)))
+		fmt.Sprintf(": about %d for %s", files, numbers.Count(ranks, "rank")), fmt.Sprintf("ulimit -n %d", files)))
 	started := strings.Replace(fmt.Sprint(l.Processes), fmt.Sprint(uint64(math.MaxUint64)), size(math.MaxUint64), 1)
 	p.add(limitLine("processes", started, l.Processes, processes,
-		fmt.Sprintf(": %d ranks may take %d, with their threads", ranks, processes), "ulimit -u or docker --ulimit nproc"))
+		fmt.Sprintf(": up to %d for %s with threads", processes, numbers.Count(ranks, "rank")),
+		"ulimit -u or docker --ulimit nproc"))
 	p.add(limitLine("address space", size(l.Addresses), l.Addresses, host.MinAddressSpace,
 		" for each process: treerun and its ranks need "+size(host.MinAddressSpace), "ulimit -v unlimited or LimitAS="))
 	p.add(l.sharedLine())

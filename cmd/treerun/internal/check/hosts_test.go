@@ -153,9 +153,9 @@ ok     tcp            each host reaches all others
 		{"lower limit", "a,b,few", 0, []string{"ok     open files     a, b: 65536",
 			"ok     open files     few: 300, at most 1048576\n"}, "note   open"},
 		{"too low", "a,few:8", 1, []string{"ok     open files     a: 65536, at most 1048576\n",
-			"WRONG  open files     few: 300, at most 1048576: 8 ranks need about 384 (remedy: ulimit -n 384)"}, ""},
+			"WRONG  open files     few: 300, at most 1048576: about 384 for 8 ranks (remedy: ulimit -n 384)"}, ""},
 		{"processes", "a,user@one:32", 1, []string{
-			"WRONG  processes      one: 1030: 32 ranks may take 1280, with their threads (remedy: ulimit -u"}, ""},
+			"WRONG  processes      one: 1030: up to 1280 for 32 ranks with threads (remedy: ulimit -u"}, ""},
 		{"MTU", "a,jumbo,b", 0, []string{"ok     network        a, b: eth0 (MTU 1500)",
 			"note   network        jumbo: eth0 (MTU 9000) (remedy: one MTU for"}, "WRONG"},
 		{"two MTUs", "a,jumbo", 0, []string{"note   network        a: eth0 (MTU 1500) (remedy: one MTU for",

@@ -105,6 +105,20 @@ func TestVerdictOfUnknownRanks(t *testing.T) {
 	}
 }
 
+// Notes below the table are about one rank, or about each of several.
+func TestNotesOfRanks(t *testing.T) {
+	const blind = "is on a host that does not answer"
+	j := Job{Ranks: []Rank{{Rank: 0, NoLine: "stripped"}, {Rank: 1, Blind: blind}, {Rank: 3, NoLine: "stripped"}}}
+	for _, want := range []string{"\nrank 1 is on a host that does not answer\nranks 0,3: no line: stripped\n",
+		"\neach of ranks 1,2 is on a host that does not answer\nranks 0,3: no line: stripped\n"} {
+		var b strings.Builder
+		if err := j.Print(&b, ""); err != nil || !strings.HasSuffix(b.String(), want) {
+			t.Errorf("%v\n%s\nwant %s", err, &b, want)
+		}
+		j.Ranks = append(j.Ranks, Rank{Rank: 2, Blind: blind})
+	}
+}
+
 // Whatever is in a page, the rank can be checked, judged and printed.
 func FuzzReadPage(f *testing.F) {
 	good := waits.Status{Waits: []waits.Waiting{{Scope: "world", In: "Recv", For: []int{1}, Since: 5}}}

@@ -71,10 +71,10 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 	for i := range j.Ranks {
 		r := &j.Ranks[i]
 		if r.Blind != "" {
-			notes[r.Blind] = append(notes[r.Blind], r.Rank)
+			notes[" "+r.Blind] = append(notes[" "+r.Blind], r.Rank)
 		}
 		if r.NoLine != "" {
-			note := "no line: " + r.NoLine
+			note := ": no line: " + r.NoLine
 			notes[note] = append(notes[note], r.Rank)
 		}
 	}
@@ -82,7 +82,7 @@ func (j *Job) Print(w io.Writer, verdict string) error {
 		fmt.Fprintln(w)
 	}
 	for _, note := range slices.Sorted(maps.Keys(notes)) {
-		fmt.Fprintf(w, "%s %s: %s\n", numbers.Plural(len(notes[note]), "rank"), topo.RankList(notes[note]), note)
+		fmt.Fprintln(w, About(notes[note], note))
 	}
 	for i := range j.Ranks {
 		if r := &j.Ranks[i]; r.Stack != "" {
@@ -163,4 +163,13 @@ func (p *Process) word() string {
 		return "starves"
 	}
 	return "sleeps"
+}
+
+// About puts ranks in front of text: of a sentence about each of them, which begins with a blank, or of a colon.
+func About(ranks []int, text string) string {
+	name := numbers.Plural(len(ranks), "rank") + " " + topo.RankList(ranks)
+	if len(ranks) > 1 && text[0] == ' ' {
+		name = "each of " + name
+	}
+	return name + text
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/safefile"
-	"github.com/treerun/treerun/topo"
 )
 
 // causeFile is the file in the folder of --output-dir that has the root-cause block, and the latest calls of all ranks.
@@ -72,9 +71,9 @@ func shortCalls(j *inspect.Job, ends []End) string {
 	var lines []string
 	ranks := make(map[string][]int)
 	for i := range ends {
-		line := ends[i].noCalls()
-		if line == "" {
-			line = j.LastLine(ends[i].Last)
+		line := " " + ends[i].noCalls()
+		if line == " " {
+			line = ": " + j.LastLine(ends[i].Last)
 		}
 		if ranks[line] == nil {
 			lines = append(lines, line)
@@ -82,11 +81,11 @@ func shortCalls(j *inspect.Job, ends []End) string {
 		ranks[line] = append(ranks[line], ends[i].Rank)
 	}
 	for _, line := range lines[:min(len(lines), maxRanks)] {
-		fmt.Fprintf(&b, "\n    calls   %s %s: %s", strings.TrimPrefix(numbers.Count(len(ranks[line]), "rank"),
-			fmt.Sprint(len(ranks[line]), " ")), topo.RankList(ranks[line]), line)
+		b.WriteString("\n    calls   " + inspect.About(ranks[line], line))
 	}
 	if more := len(lines) - maxRanks; more > 0 {
-		fmt.Fprintf(&b, "\n    calls   of further ranks differ: %d lines are not shown (see --output-dir)", more)
+		fmt.Fprintf(&b, "\n    calls   of further ranks differ: %s %s not shown (see --output-dir)",
+			numbers.Count(more, "line"), numbers.Are(more))
 	}
 	return b.String()
 }

@@ -115,12 +115,16 @@ func (s *supervisor) printLostHost(h *hostState, why string, ranks []int) {
 	if s.lostNext == "" {
 		return // the job ends with it, or no rank is lost
 	}
+	these, start := "these", "they start"
+	if len(ranks) == 1 {
+		these, start = "this one", "it starts"
+	}
 	switch {
 	case h.spare == nil:
 	case s.restarting:
-		s.lostNext += ", these on host " + h.spare.Name
+		s.lostNext += fmt.Sprintf(", %s on host %s", these, h.spare.Name)
 	default:
-		s.lostNext = fmt.Sprintf("they start again on host %s (restart %d of %d)", h.spare.Name, s.members.Restarts(),
+		s.lostNext = fmt.Sprintf("%s again on host %s (restart %d of %d)", start, h.spare.Name, s.members.Restarts(),
 			s.job.Lives.MaxRestarts)
 	}
 	s.notify(fmt.Sprintf("host %s was lost %s after the start, with %s (%s): %s; %s", h.Name,
@@ -137,8 +141,8 @@ func (s *supervisor) reportUnused() {
 		}
 	}
 	if len(unused) > 0 {
-		s.job.Screen.Err.Printf("treerun: %s (%s) took no part: the program has not left the epoch in which treerun "+
-			"resize added them (hint: it looks at World.Changed)", numbers.Count(len(unused), "rank"), topo.RankList(unused))
+		s.job.Screen.Err.Printf("treerun: %s (%s) took no part: the program has not left the epoch of treerun "+
+			"resize (hint: it looks at World.Changed)", numbers.Count(len(unused), "rank"), topo.RankList(unused))
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Policy is the behavior of a job that loses a rank.
@@ -215,7 +217,7 @@ func (m *Machine) Resize(n int) (orders []Order, err error) {
 	case !m.TakesPart() || m.declined() >= 0:
 		return nil, errors.New("its program does not use rank.Worlds, or has not begun to")
 	case n < m.cfg.MinSize:
-		return nil, fmt.Errorf("%d ranks are less than --min-np %d", n, m.cfg.MinSize)
+		return nil, fmt.Errorf("%s %s less than --min-np %d", numbers.Count(n, "rank"), numbers.Are(n), m.cfg.MinSize)
 	case n >= now:
 		m.wanted = n
 		for range n - now {
@@ -297,7 +299,7 @@ func (m *Machine) Lost(r int, again bool) []Order {
 		k.state = starting
 	}
 	if n := m.living(); n < m.cfg.MinSize && !done || n == 0 {
-		return m.end(fmt.Sprintf("%d of %d ranks are left, --min-np is %d", n, m.cfg.Size, m.cfg.MinSize))
+		return m.endWith(n)
 	}
 	var orders []Order
 	if again {
@@ -383,6 +385,12 @@ func (m *Machine) end(why string) []Order {
 	return []Order{End{why}}
 }
 
+// endWith ends the job because too few ranks, n, are left.
+func (m *Machine) endWith(n int) []Order {
+	return m.end(fmt.Sprintf("%d of %s %s left, --min-np is %d", n, numbers.Count(m.cfg.Size, "rank"), numbers.Are(n),
+		m.cfg.MinSize))
+}
+
 // form begins the next epoch if all ranks that it waits for are ready.
 func (m *Machine) form() []Order {
 	if !m.over || m.stopping {
@@ -403,7 +411,7 @@ func (m *Machine) form() []Order {
 	case n < max(m.cfg.MinSize, 1) && m.has(added):
 		return nil // they are needed
 	case n < max(m.cfg.MinSize, 1):
-		return m.end(fmt.Sprintf("%d of %d ranks are left, --min-np is %d", len(b.Ranks), m.cfg.Size, m.cfg.MinSize))
+		return m.endWith(n)
 	}
 	for r := range m.ranks {
 		k := &m.ranks[r]

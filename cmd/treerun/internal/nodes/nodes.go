@@ -25,6 +25,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Config holds the settings of a node before it is connected to the others.
@@ -66,7 +67,7 @@ func (c *Config) Check() error {
 	case c.Nodes < 1 || c.Nodes > job.MaxRanks: // each has a rank
 		return fmt.Errorf("%d nodes, want 1 to %d", c.Nodes, job.MaxRanks)
 	case c.Node < 0 || c.Node >= c.Nodes:
-		return fmt.Errorf("node rank %d of %d nodes, want 0 to %d", c.Node, c.Nodes, c.Nodes-1)
+		return fmt.Errorf("node rank %d of %s, want 0 to %d", c.Node, numbers.Count(c.Nodes, "node"), c.Nodes-1)
 	}
 	host, port, err := net.SplitHostPort(c.Seed)
 	if err != nil {

@@ -206,11 +206,12 @@ func MapRanks(hosts []ListedHost, r Request) ([]ListedHost, error) {
 		capacity[i] = h.Slots
 		if r.PerHost > 0 && !h.empty() {
 			if h.Given && r.PerHost > h.Slots && !r.Oversubscribe {
-				return nil, fmt.Errorf("%d ranks per host, but host %s has %s (%s): give it more slots, or use --oversubscribe",
-					r.PerHost, h.Name, numbers.Count(h.Slots, "slot"), h.Where)
+				return nil, fmt.Errorf("%s per host, but host %s has %s (%s): give it more slots, or use --oversubscribe",
+					numbers.Count(r.PerHost, "rank"), h.Name, numbers.Count(h.Slots, "slot"), h.Where)
 			}
 			if h.Max > 0 && r.PerHost > h.Max {
-				return nil, fmt.Errorf("%d ranks per host, but host %s takes at most %d (%s)", r.PerHost, h.Name, h.Max, h.Where)
+				return nil, fmt.Errorf("%s per host, but host %s takes at most %d (%s)", numbers.Count(r.PerHost, "rank"),
+					h.Name, h.Max, h.Where)
 			}
 			capacity[i] = r.PerHost
 		}
@@ -228,14 +229,14 @@ func MapRanks(hosts []ListedHost, r Request) ([]ListedHost, error) {
 	case size > job.MaxRanks:
 		return nil, fmt.Errorf("%d ranks, at most %d are possible", size, job.MaxRanks)
 	case size > total && r.PerHost > 0:
-		return nil, fmt.Errorf("%d ranks, but %s with %s each hold %d", size, numbers.Count(len(hosts), "host"),
-			numbers.Count(r.PerHost, "rank"), total)
+		return nil, fmt.Errorf("%d ranks, but there is room for %d: --ppn %d on %s", size, total, r.PerHost,
+			numbers.Count(len(hosts), "host"))
 	case size > total && !r.Oversubscribe:
 		return nil, fmt.Errorf("%d ranks, but %s on %s: give the hosts more slots, as in HOST:SLOTS, or use --oversubscribe",
 			size, numbers.Count(total, "slot"), numbers.Count(len(hosts), "host"))
 	}
 	if err := addCapacity(capacity, hosts, size-total); err != nil {
-		return nil, fmt.Errorf("%d ranks: %w", size, err)
+		return nil, fmt.Errorf("%s: %w", numbers.Count(size, "rank"), err)
 	}
 	return numberRanks(hosts, capacity, size, r.MapBy), nil
 }

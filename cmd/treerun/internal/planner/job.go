@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
 )
@@ -102,7 +103,7 @@ func (j *JobFlags) readGraph(s map[string]string, ranks int) error {
 		return usage("%w", err)
 	}
 	if g.Ranks != ranks {
-		return usage("--graph %.60s: the graph has %d ranks, the job has %d", j.graph.name, g.Ranks, ranks)
+		return usage("--graph %.60s: the graph has %s, the job has %d", j.graph.name, numbers.Count(g.Ranks, "rank"), ranks)
 	}
 	if _, known := topo.Machine(j.graph.name); known {
 		s["graph"] = j.graph.name
@@ -123,7 +124,7 @@ func (j *JobFlags) readPlan(s map[string]string, ranks int) error {
 	}
 	f, p, err := plan.ParseFile(data)
 	if err == nil && p.Size != ranks {
-		err = fmt.Errorf("the plan is for %d ranks, the job has %d", p.Size, ranks)
+		err = fmt.Errorf("the plan is for %s, the job has %d", numbers.Count(p.Size, "rank"), ranks)
 	}
 	if err == nil {
 		j.given, err = planner.NewGiven(f, p)

@@ -124,7 +124,7 @@ func (r *request) assumed() string {
 	case r.device == "cuda":
 		where = "devices"
 	case r.cores > 0:
-		where = fmt.Sprintf("%d cores a host", r.cores)
+		where = numbers.Count(r.cores, "core") + " a host"
 	}
 	slots, bytes := r.p.Site.Slots()
 	return fmt.Sprintf("assumed: %s, %d slots of %s on every link", where, slots, numbers.Bytes(int64(bytes)))

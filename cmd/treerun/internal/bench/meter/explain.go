@@ -161,7 +161,7 @@ func (e *explainer) measureOnce(ctx context.Context, k []Case, o *Options,
 	defer func() { err = errors.Join(err, c.Close()) }()
 	err = measureRows[float32](ctx, &session{c: c, o: o}, k, func(r *Row) error { row = r; return nil })
 	if err == nil && row.Wrong != nil && *row.Wrong > 0 {
-		err = fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
+		err = fmt.Errorf("the result has %s", numbers.Count(int(*row.Wrong), "wrong element"))
 	}
 	return row, err
 }
