@@ -67,7 +67,7 @@ var libraries = map[string]string{
 	"github.com/vmihailenco/msgpack/v5": "internal/agree internal/strict collective/internal/setup collective",
 	"github.com/spf13/pflag":            "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
-		"topo/probe internal/testutil/fakegpu cmd/...",
+		"internal/cpu cmd/...",
 	"golang.org/x/term":                   "cmd/...",
 	"gonum.org/v1/gonum":                  "examples/train examples/kmeans",
 	"github.com/gomlx/gomlx":              "examples/gomlx",         // a module of its own

@@ -3,6 +3,7 @@ package probe
 import (
 	"iter"
 	"math/rand/v2"
+	"os"
 	"slices"
 
 	"github.com/treerun/treerun/internal/cpu"
@@ -16,6 +17,24 @@ var levels = [...]string{cpu.Siblings, cpu.L3, cpu.Socket}
 type Place struct {
 	Bound bool                `json:"bound"` // to one core
 	Share [len(levels)]string `json:"share"` // the cores that share a level with its own; "": with several, or unknown
+}
+
+// Here returns the place of the calling thread.
+func Here() (p Place) {
+	cores, _ := cpu.Allowed() // none where they are not known
+	p.Bound = len(cores) == 1
+	for i, file := range levels {
+		for k, core := range cores {
+			text := cpu.Read(os.DirFS("/"), core, file)
+			if k > 0 && text != p.Share[i] {
+				text = ""
+			}
+			if p.Share[i] = text; text == "" {
+				break
+			}
+		}
+	}
+	return p
 }
 
 // Sampling selects the pairs of the ranks of a host that are measured, and the other pairs for which each stands. Pairs

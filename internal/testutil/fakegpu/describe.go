@@ -10,8 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/treerun/treerun/internal/cpu"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -76,19 +75,13 @@ func describe(g *topo.Graph, nonce uint64) string {
 // writeCPUs distributes the CPUs that this process may use over the NUMA nodes; if there are too few, all nodes have
 // all of them. If the CPUs are not known, there are none: a fake GPU without CPUs near it does no harm.
 func writeCPUs(b *strings.Builder, nodes int) {
-	var set unix.CPUSet
-	_ = unix.SchedGetaffinity(0, &set)
-	i, all := 0, set.Count()
-	for cpu := range len(set) * 64 {
-		if !set.IsSet(cpu) {
-			continue
-		}
+	all, _ := cpu.Allowed()
+	for i, core := range all {
 		for node := range nodes {
-			if all < nodes || i*nodes/all == node {
-				fmt.Fprintf(b, "cpu %d %d\n", node, cpu)
+			if len(all) < nodes || i*nodes/len(all) == node {
+				fmt.Fprintf(b, "cpu %d %d\n", node, core)
 			}
 		}
-		i++
 	}
 }
 

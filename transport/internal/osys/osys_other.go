@@ -174,7 +174,6 @@ func schedYield() { runtime.Gosched() }
 
 // Cores and processes of this host are not known.
 func Core() int                             { return -1 }
-func Cores() []int                          { return nil }
 func MoveThread(int) error                  { return errors.ErrUnsupported }
 func WidenThread([]int)                     {}
 func PinThread(int, []int) (func(), error)  { return func() {}, nil }

@@ -18,7 +18,7 @@ func PinThread(k int, among []int) (restore func(), err error) {
 		return nil, fmt.Errorf("sched_getaffinity: %w", err)
 	}
 	if len(among) == 0 {
-		among = listOf(&own)
+		among = Cores()
 	}
 	one.Set(among[k%len(among)])
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
@@ -61,22 +61,4 @@ func widen(before *unix.CPUSet) {
 		// It was allowed before; a thread that stays tied is slow, not wrong.
 		_ = unix.SchedSetaffinity(0, before)
 	}
-}
-
-// Cores returns the cores on which the calling thread may run, in order; nil if they are not known.
-func Cores() []int {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return nil
-	}
-	return listOf(&set)
-}
-
-func listOf(set *unix.CPUSet) (all []int) {
-	for cpu := range 64 * len(set) {
-		if set.IsSet(cpu) {
-			all = append(all, cpu)
-		}
-	}
-	return all
 }

@@ -14,23 +14,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cores"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/cpu"
 )
-
-// allowed returns the numbers of the cores that this thread may use, in order.
-func allowed() ([]int, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("sched_getaffinity: %w", err)
-	}
-	var all []int
-	for cpu, left := 0, set.Count(); left > 0; cpu++ {
-		if set.IsSet(cpu) {
-			all = append(all, cpu)
-			left--
-		}
-	}
-	return all, nil
-}
 
 // sharers returns the number of ranks, of those for which in is true, that share the cores of a host, and the number of
 // those before the host's own: hosts may be containers of one machine.
@@ -125,7 +110,7 @@ func (p *Places) assignGPUs(j *wire.Run, index int, env []string) error {
 
 // bind chooses the cores that the ranks are bound to.
 func (p *Places) bind(j *wire.Run, index, usable int) error {
-	p.allowed, p.unknown = allowed()
+	p.allowed, p.unknown = cpu.Allowed()
 	m := &cores.Machine{Allowed: p.allowed, System: os.DirFS("/")}
 	nodes := m.NUMANodes()
 	var groups []*cores.Group
@@ -232,8 +217,8 @@ func (sp *spawner) withBinding(local int, start func() error) error {
 		return start()
 	}
 	var mine, before unix.CPUSet
-	for _, cpu := range list {
-		mine.Set(cpu)
+	for _, core := range list {
+		mine.Set(core)
 	}
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
 		return fmt.Errorf("sched_getaffinity: %w", err)
