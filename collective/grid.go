@@ -49,30 +49,22 @@ func Dims(n, d int) []int {
 	if n < 1 || d < 1 {
 		panic(fmt.Sprintf("collective: Dims(%d, %d): want at least 1", n, d))
 	}
-	best := make([]int, d)
-	best[0] = n
-	for i := 1; i < d; i++ {
-		best[i] = 1
-	}
-	var search func(sides []int, rest int)
-	search = func(sides []int, rest int) {
-		most := rest
-		if len(sides) > 0 {
-			most = min(most, sides[len(sides)-1])
-		}
+	var best []int
+	var search func(sides []int, rest, most int)
+	search = func(sides []int, rest, most int) {
 		if len(sides) == d-1 {
-			if all := append(slices.Clone(sides), rest); rest <= most && moreEqual(all, best) {
+			if all := append(slices.Clone(sides), rest); rest <= most && (best == nil || moreEqual(all, best)) {
 				best = all
 			}
 			return
 		}
-		for side := most; side >= 1; side-- {
+		for side := min(rest, most); side >= 1; side-- {
 			if rest%side == 0 {
-				search(append(sides, side), rest/side)
+				search(append(sides, side), rest/side, side)
 			}
 		}
 	}
-	search(nil, n)
+	search(nil, n, n)
 	return best
 }
 
