@@ -2,13 +2,7 @@
 
 package main
 
-import (
-	"errors"
-	"os"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/host"
-	"github.com/treerun/treerun/cmd/treerun/internal/launch"
-)
+import "github.com/treerun/treerun/cmd/treerun/internal/launch"
 
 // withoutLimits takes all limits of time from a job with ranks in a debugger.
 func (o *options) withoutLimits(j *launch.Job) {
@@ -25,13 +19,4 @@ func isRanks(ranks []int) string {
 		return ranksText(ranks) + " is"
 	}
 	return ranksText(ranks) + " are"
-}
-
-// runDebug is the process of a rank of --debug: see host.DebugCommand.
-func runDebug(args []string) (int, error) {
-	if len(args) < 4 {
-		return 0, errors.New("a rank in the debugger is started by treerun, not by users")
-	}
-	d := host.Debugged{Host: args[0], Delve: args[1], Path: args[2], Args: args[3:], Env: os.Environ()}
-	return d.Run()
 }

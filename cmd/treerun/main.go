@@ -38,7 +38,7 @@ func init() { // those that need Linux
 
 		// Commands that treerun starts itself; they are not documented for users.
 		agent.Command:                     agent.Main,
-		host.DebugCommand:                 runDebug,
+		host.DebugCommand:                 host.RunDebug,
 		host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
 		launch.RankName(bench.Subcommand): bench.Rank,
 		launch.RankName(measureCommand):   measureRank,

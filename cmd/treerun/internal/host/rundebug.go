@@ -4,6 +4,7 @@ package host
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/rpc/jsonrpc"
 	"os"
@@ -20,27 +21,22 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// Debugged is the program of a rank that runs under Delve.
-type Debugged struct {
-	Host  string // its name, "" where the job has one only
-	Delve string // path of dlv
-	Path  string
-	Args  []string // from argv[0] on
-	Env   []string
-}
-
-// Run runs the program under Delve in the process of the rank: it prints the command that connects to Delve, and
-// returns the exit code of the program. Delve runs code for its clients, so it listens on this host alone, where it
-// accepts connections of this user only.
-func (d *Debugged) Run() (int, error) {
+// RunDebug runs the program of a rank under Delve, with the arguments that DebugCommand names, in the process of the
+// rank. It prints the command that connects to Delve, and returns the exit code of the program. Delve runs code for its
+// clients, so it listens on this host alone, where it accepts connections of this user only.
+func RunDebug(args []string) (int, error) {
+	if len(args) < 4 {
+		return 0, errors.New("a rank in the debugger is started by treerun, not by users")
+	}
+	host, delve, path := args[0], args[1], args[2]
 	rank := os.Getenv(job.EnvRank)
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, syscall.SIGINT, syscall.SIGTERM) // Delve gets them, and ends the program
 	runtime.LockOSThread()                                  // Delve dies with it
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	found := make(chan string, 1)
-	cmd := exec.Command(d.Delve, slices.Concat([]string{"exec", "--headless", "--api-version=2", "--accept-multiclient",
-		"--listen=127.0.0.1:0", d.Path, "--"}, d.Args[1:])...)
+	cmd := exec.Command(delve, slices.Concat([]string{"exec", "--headless", "--api-version=2", "--accept-multiclient",
+		"--listen=127.0.0.1:0", path, "--"}, args[4:])...)
 	line := &listenLine{found: found}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, line, os.Stderr
 	if sameFile(os.Stdout, os.Stderr) {
@@ -48,7 +44,7 @@ func (d *Debugged) Run() (int, error) {
 	}
 	// The program has these files, too. Without the variable Delve starts a process that has them, in another session.
 	cmd.ExtraFiles = []*os.File{jobFD - 3: os.NewFile(jobFD, "job file"), controlFD - 3: os.NewFile(controlFD, "control")}
-	cmd.Env = append(d.Env, "GO_TELEMETRY_CHILD=2")
+	cmd.Env = append(os.Environ(), "GO_TELEMETRY_CHILD=2")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = LeftoverGrace // a process that the program has left may have its output
 	if err := cmd.Start(); err != nil {
@@ -61,8 +57,8 @@ func (d *Debugged) Run() (int, error) {
 		_, _ = os.Stdout.Write(line.before)
 	case address := <-found:
 		text := fmt.Sprintf("treerun: rank %s is in the debugger: dlv connect %s", rank, address)
-		if d.Host != "" {
-			text += fmt.Sprintf(" on host %s (elsewhere after: ssh -NL %s:%[2]s %[1]s)", d.Host, address)
+		if host != "" {
+			text += fmt.Sprintf(" on host %s (elsewhere after: ssh -NL %s:%[2]s %[1]s)", host, address)
 		}
 		p.watch(address, func() { fmt.Fprintln(os.Stderr, text) })
 		<-ended
@@ -77,7 +73,7 @@ func (d *Debugged) Run() (int, error) {
 		return cmdline.SignalCode(syscall.SIGTERM), nil
 	case p.Pid == 0:
 		return 0, cmdline.Errorf(cmdline.ExitNotExecutable, "rank %s: Delve cannot run %s: %v (hint: Delve's own lines "+
-			"are above)", rank, d.Path, cmd.ProcessState)
+			"are above)", rank, path, cmd.ProcessState)
 	case cmd.ProcessState.Success():
 		return 0, cmdline.Errorf(1, "rank %s: a client of the debugger has ended the program", rank)
 	}
