@@ -9,14 +9,7 @@ func (o *options) withoutLimits(j *launch.Job) {
 	const never = "27h" // the longest that connections accept
 	j.Settings["start-timeout"], j.Settings["peer-timeout"] = never, never
 	if delete(j.Settings, "stall-timeout"); o.anyChanged("timeout", "stall-timeout") {
-		j.Screen.Err.Printf("treerun: no limit of time holds while %s in the debugger", isRanks(j.Debug))
+		j.Screen.Err.Printf("treerun: no limit of time holds while a debugger has %s", ranksText(j.Debug))
 	}
 	j.Timeout = 0
-}
-
-func isRanks(ranks []int) string {
-	if len(ranks) == 1 {
-		return ranksText(ranks) + " is"
-	}
-	return ranksText(ranks) + " are"
 }

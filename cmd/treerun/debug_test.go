@@ -86,7 +86,7 @@ func TestDebug(t *testing.T) {
 	}
 	call("Command", map[string]any{"name": "continue"})
 	l.checkEnd(0)
-	l.checkStderr("no limit of time holds while rank 1 is in the debugger")
+	l.checkStderr("no limit of time holds while a debugger has rank 1")
 }
 
 // A signal to stop, the end of the launcher and that of the debugger leave no process.
