@@ -3,36 +3,33 @@ package collective
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/collective/internal/setup"
 	calls "github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // term is a thing that has to be the same on all ranks, such as the length of a slice.
 type term struct{ Name, Value string }
 
-// termsHead is the first message of agreeOn: the number, and a digest of the terms.
-const termsHead = 8 + sha256.Size
+// termsHead is the first message of agreeOn.
+type termsHead struct {
+	number int64
+	digest [sha256.Size]byte // of the terms
+}
 
 // agreeOn compares the terms of all ranks, in a call of a kind, and returns the number that each has passed. The first
 // term that differs is an ErrDisagree that names the ranks and their values. If ranks can have different numbers of
 // terms, an earlier term differs, too.
 func agreeOn(ctx context.Context, c *Comm, kind calls.Kind, number int, terms []term) ([]int, error) {
-	mine, all := make([]byte, termsHead), make([]byte, termsHead*c.inner().Size)
-	binary.LittleEndian.PutUint64(mine, uint64(number))
-	digest := sha256.Sum256(fmt.Appendf(nil, "%q", terms))
-	copy(mine[8:], digest[:])
-	if err := gatherAs(ctx, c, kind, mine, all); err != nil {
+	mine := termsHead{int64(number), sha256.Sum256(fmt.Appendf(nil, "%q", terms))}
+	all, numbers, same := make([]termsHead, c.inner().Size), []int(nil), true
+	if err := gatherAs(ctx, c, kind, kernel.BytesOf([]termsHead{mine}), kernel.BytesOf(all)); err != nil {
 		return nil, err
 	}
-	var numbers []int
-	same := true
-	for head := range slices.Chunk(all, termsHead) {
-		numbers = append(numbers, int(int64(binary.LittleEndian.Uint64(head))))
-		same = same && [sha256.Size]byte(head[8:]) == digest
+	for _, head := range all {
+		numbers, same = append(numbers, int(head.number)), same && head.digest == mine.digest
 	}
 	if same {
 		return numbers, nil
