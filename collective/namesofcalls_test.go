@@ -66,6 +66,8 @@ func TestNamesOfForms(t *testing.T) {
 		"ReduceScatterPreMul on":       func(c *Comm) error { return ReduceScatterPreMul(gone, c, x, x, 2) },
 		"StartAllGatherV on":           func(c *Comm) error { _, err := StartAllGatherV(c, x, x, nil); return err },
 		"AllReduceCoalesced on":        func(c *Comm) error { return AllReduceCoalesced(gone, c, [][]int{x}, nil, Sum) },
+		"BroadcastObject on":           func(c *Comm) error { _, err := BroadcastObject(gone, c, "x", 9); return err },
+		"ScatterObject #1 (1 int64":    func(c *Comm) error { _, err := ScatterObject(gone, c, []int{1, 2}, 0); return err },
 		"ReduceValue on":               func(c *Comm) error { _, err := ReduceValue(gone, c, 1, Sum, 9); return err },
 		"AllReduceValueFunc #1 (1 int": func(c *Comm) error { _, err := AllReduceValueFunc(gone, c, 1, add); return err },
 		"StartAllReduce #1 (sum of":    func(c *Comm) error { return started(StartAllReduce(c, x, x, Sum)) },

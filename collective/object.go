@@ -104,7 +104,7 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 		}
 	}
 	length := []int64{0}
-	if err := Scatter(ctx, c, lengths, length, root); err != nil {
+	if err := runObject(ctx, c, argsOf(new(comm.Args), c, plan.Scatter, root, lengths, length)); err != nil {
 		return v, err
 	}
 	switch length[0] {
@@ -115,7 +115,8 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 		return v, notEncoded(c, name, root, failed)
 	}
 	mine := make([]byte, length[0])
-	if err := ScatterV(ctx, c, all, mine, counts, root); err != nil {
+	a := new(comm.Args).VaryAt(in, plan.Scatter, root, counts)
+	if err := runObject(ctx, c, argsOf(a, c, plan.Scatter, root, all, mine)); err != nil {
 		return v, err
 	}
 	return v, decode(name, in.Rank, root, mine, &v)
@@ -135,7 +136,7 @@ func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, err
 	if c.inner().Rank == root {
 		mine, length[0], failed = encoded(v, 1)
 	}
-	if err := Broadcast(ctx, c, length, length, root); err != nil {
+	if err := runObject(ctx, c, argsOf(new(comm.Args), c, plan.Broadcast, root, length, length)); err != nil {
 		return v, err
 	}
 	if length[0] < 0 {
@@ -144,7 +145,8 @@ func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, err
 	if c.inner().Rank != root {
 		mine = make([]byte, length[0])
 	}
-	if err := Broadcast(ctx, c, mine, mine, root); err != nil || c.inner().Rank == root {
+	err := runObject(ctx, c, argsOf(new(comm.Args), c, plan.Broadcast, root, mine, mine))
+	if err != nil || c.inner().Rank == root {
 		return v, err
 	}
 	var got T
@@ -189,7 +191,7 @@ func gatherObjects[T any](ctx context.Context, c *Comm, kind calls.Kind, v T, ro
 	if root < 0 {
 		err = gatherAs(ctx, c, kind, padded, all)
 	} else {
-		err = Gather(ctx, c, padded, all, root)
+		err = runObject(ctx, c, argsOf(new(comm.Args), c, plan.Gather, root, padded, all))
 	}
 	if err != nil || all == nil {
 		return nil, err
@@ -201,6 +203,11 @@ func gatherObjects[T any](ctx context.Context, c *Comm, kind calls.Kind, v T, ro
 		}
 	}
 	return objects, nil
+}
+
+// runObject makes a call that is part of one with objects.
+func runObject(ctx context.Context, c *Comm, a *comm.Args) error {
+	return c.inner().Run(ctx, a.As(calls.OfObject))
 }
 
 // gatherAs is an AllGather of bytes, which is part of a call of a kind.

@@ -11,6 +11,7 @@ const (
 	Prepared                   // AllReduceInit
 	Coalesced                  // AllReduceCoalesced
 	OfValue                    // AllReduceValue
+	OfObject                   // BroadcastObject
 )
 
 // Name returns the name of the function with which the program makes call id.
@@ -21,8 +22,11 @@ func (f Form) Name(id *ID) string {
 		}
 		return ""
 	}
-	if id.OfBuckets() {
+	switch {
+	case id.OfBuckets():
 		return id.Name() // its text has that of Buckets
+	case f&OfObject > 0:
+		return id.Kind.String() + "Object"
 	}
 	return part(f&Started > 0, "Start") + id.Kind.String() + part(id.Scaled, "PreMul") +
 		part(f&Coalesced > 0, "Coalesced") + part(f&OfValue > 0, "Value") + strings.TrimPrefix(id.Name(), id.Kind.String()) +

@@ -33,7 +33,8 @@ func TestForms(t *testing.T) {
 	}{
 		{0, sum, "AllReduce"}, {Started, sum, "StartAllReduce"}, {Prepared, scaled, "AllReducePreMulInit"},
 		{OfValue, function, "AllReduceValueFunc"}, {Started | Coalesced, sum, "StartAllReduceCoalesced"},
-		{Started, varied, "StartAllGatherV"}, {Prepared, function, "AllReduceFuncInit"},
+		{Started, varied, "StartAllGatherV"}, {OfObject, ID{Kind: Scatter, Varied: true}, "ScatterObject"},
+		{Prepared, function, "AllReduceFuncInit"},
 	} {
 		if got := c.form.Name(&c.id); got != c.want {
 			t.Errorf("form %d of %v is %s, want %s", c.form, c.id, got, c.want)

@@ -62,7 +62,7 @@ func (d *Devices) start(ctx context.Context, k *DeviceArgs) error {
 	if err := d.have(ctx, &k.Args, k.stream.Device()); err != nil {
 		return err
 	}
-	if err := d.room(ctx, k.ID.Name(), nil); err != nil {
+	if err := d.room(ctx, k.Form.Name(&k.ID), nil); err != nil {
 		if ctx.Err() != nil {
 			return c.Cancel(ctx, &k.Args)
 		}
@@ -106,13 +106,14 @@ func (d *Devices) openingError(k *Args, err error) error {
 	c := d.c
 	var failed *setup.RankError
 	if errors.As(err, &failed) {
-		failed.Op = fmt.Sprintf("%s on rank %d: %s", k.ID.Name(), c.Rank, failed.Op)
+		failed.Op = fmt.Sprintf("%s on rank %d: %s", k.Form.Name(&k.ID), c.Rank, failed.Op)
 		return failed
 	}
 	if fault, aborted := c.Endpoint.Aborted(); aborted {
-		return c.failure.during(fault, k.ID.Name()+": opening the devices", "")
+		return c.failure.during(fault, k.Form.Name(&k.ID)+": opening the devices", "")
 	}
-	return &setup.RankError{Rank: -1, Op: fmt.Sprintf("%s on rank %d: opening the devices", k.ID.Name(), c.Rank), Err: err}
+	op := fmt.Sprintf("%s on rank %d: opening the devices", k.Form.Name(&k.ID), c.Rank)
+	return &setup.RankError{Rank: -1, Op: op, Err: err}
 }
 
 // Sync is Comm.SyncDevice of package collective.
