@@ -1,8 +1,27 @@
 //go:build linux
 
-// Package bench is the subcommand bench of treerun: it measures collectives with ranks of its own, and prints their
-// results as nccl-tests does, as JSON and as a picture. It is the launcher's side: package meter, which runs in the
-// ranks, defines the cases and the method. Only cmd/treerun imports it.
+// Package bench is the subcommand bench of treerun: it measures collectives with ranks of its own, checks the results,
+// and prints them as nccl-tests does, as JSON and as a picture. The launcher and the ranks make the same list of cases
+// (Case) from the same arguments. They follow from the flags, and from each collective's definition in nccl-tests and
+// its memory traffic (Collective). Rank is the ranks' side, which measures on a communicator; Main is the launcher's,
+// which gets a Record per line. Only cmd/treerun imports it.
+//
+// # Time
+//
+// The method is that of MPI benchmarks, so that times compare: every rank times each iteration from its own exit of a
+// barrier on, the time of an iteration is that of its slowest rank, and the time of a row is the median over its
+// iterations. With Stream, iterations follow each other without a barrier, and the time is their mean on the slowest
+// rank.
+//
+// # Limit
+//
+// The limit of a row is the least time that any implementation on this machine could need: the bytes that a rank must
+// read and write on the average (see Collective), over the rate at which all ranks together copy memory of that
+// footprint, which is measured next to the row; plus, without a root, the latency of the quickest link: the others wait
+// for the data of the last rank to come. (With a root, a rank that comes late finds everything ready.) Where ranks are
+// on several hosts it is at least the size of the message over the maximum rate of the measured network
+// (collective.Comm.NetworkLimit). Reads count as much as writes. It is an estimate: calls whose footprint is smaller
+// than that of the copy can be above it at the edge of a cache.
 package bench
 
 import (
@@ -17,7 +36,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
@@ -43,11 +61,11 @@ const wrongResults = 1
 func Rank(args []string) (int, error) {
 	var p place.Options
 	var j planner.JobFlags
-	o, err := meter.Parse(args, p.Define, j.Define)
+	o, err := Parse(args, p.Define, j.Define)
 	if err != nil {
 		return 0, err
 	}
-	if err := meter.Rank(context.Background(), o, os.Stdout); err != nil {
+	if err := runRank(context.Background(), o, os.Stdout); err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
 	}
 	return 0, nil
@@ -58,7 +76,7 @@ func Rank(args []string) (int, error) {
 func Main(args []string) (int, error) {
 	var where place.Options
 	var planning planner.JobFlags
-	o, err := meter.Parse(args, where.Define, planning.Define)
+	o, err := Parse(args, where.Define, planning.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +93,7 @@ func Main(args []string) (int, error) {
 	}
 	cases := o.Cases(np)
 	if len(j.Hosts) == 0 { // the memory of other hosts is not known here
-		if err := checkMemory(meter.Memory(cases, np), np); err != nil {
+		if err := checkMemory(Memory(cases, np), np); err != nil {
 			return 0, err
 		}
 	}
@@ -99,7 +117,7 @@ func Main(args []string) (int, error) {
 
 // newJob returns the job that measures, and the number of its ranks that do not only aggregate. Its ranks get GPUs
 // where their data are on some.
-func newJob(o *meter.Options, where *place.Options) (j *launch.Job, np int, err error) {
+func newJob(o *Options, where *place.Options) (j *launch.Job, np int, err error) {
 	j = &launch.Job{Settings: make(map[string]string), Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	if j.Hosts, np, err = where.Hosts(o.Ranks, o.Aggregators); err == nil {
 		err = where.Fill(j)
@@ -112,9 +130,9 @@ func newJob(o *meter.Options, where *place.Options) (j *launch.Job, np int, err 
 	}
 	j.Size = np + o.Aggregators
 	switch {
-	case o.Device == meter.CUDA && j.GPUs.Bind == gpus.None:
+	case o.Device == CUDA && j.GPUs.Bind == gpus.None:
 		return nil, 0, cmdline.Usagef("bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
-	case o.Device == meter.CUDA:
+	case o.Device == CUDA:
 	case j.GPUs.List != "" || j.GPUs.PerGPU != 0:
 		return nil, 0, cmdline.Usagef("bench: --gpus and --ranks-per-gpu choose the GPUs that hold the data: they need " +
 			"--device cuda")
@@ -151,7 +169,7 @@ func (r *results) finish(code int, err error) (int, error) {
 
 // wide reports whether the table has the columns of the plan: by default it has, unless stdout is a terminal that is
 // too narrow.
-func wide(o *meter.Options) bool {
+func wide(o *Options) bool {
 	if o.Wide != nil {
 		return *o.Wide
 	}

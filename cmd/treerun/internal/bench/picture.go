@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/internal/chart"
 	"github.com/treerun/treerun/internal/numbers"
 )
 
 // picture returns an SVG file of the rows, of which there is one at least: time and
 // bus bandwidth over the size of the message, side by side.
-func picture(rows []*meter.Row) ([]byte, error) {
+func picture(rows []*Row) ([]byte, error) {
 	time := chart.Panel{X: "message (bytes)", Y: "time (µs)", Sizes: true}
 	busbw := chart.Panel{X: "message (bytes)", Y: "busbw (GB/s)", Sizes: true, Linear: true}
 	floor, known := chart.Curve{Name: "limit of this machine", Limit: true}, true
@@ -48,15 +47,15 @@ func extend(p *chart.Panel, name string, v chart.Point) {
 	p.Curves[i].Points = append(p.Curves[i].Points, v)
 }
 
-func hasOutOfPlace(rows []*meter.Row, in *meter.Row) bool {
-	return slices.ContainsFunc(rows, func(r *meter.Row) bool {
+func hasOutOfPlace(rows []*Row, in *Row) bool {
+	return slices.ContainsFunc(rows, func(r *Row) bool {
 		return !r.InPlace && r.Collective == in.Collective && r.Type == in.Type && r.Op == in.Op &&
 			r.Bytes == in.Bytes && r.InFlight == in.InFlight
 	})
 }
 
 // curveName returns a function that names the curve of a row by the fields that differ between curves.
-func curveName(rows []*meter.Row) func(*meter.Row) string {
+func curveName(rows []*Row) func(*Row) string {
 	types, ops := make(map[string]bool), make(map[string]bool)
 	for _, r := range rows {
 		if r.Bytes > 0 {
@@ -66,7 +65,7 @@ func curveName(rows []*meter.Row) func(*meter.Row) string {
 			ops[r.Op] = true
 		}
 	}
-	return func(r *meter.Row) string {
+	return func(r *Row) string {
 		words := []string{r.Collective}
 		if len(ops) > 1 && r.Op != "none" {
 			words = append(words, r.Op)
@@ -85,14 +84,14 @@ func curveName(rows []*meter.Row) func(*meter.Row) string {
 }
 
 // heading names the common properties of all curves.
-func heading(rows []*meter.Row) string {
+func heading(rows []*Row) string {
 	r := rows[0]
 	mode := "median of the slowest rank"
 	if r.Mode == "stream" {
 		mode = "back to back"
 	}
 	what := r.Collective
-	if slices.ContainsFunc(rows, func(other *meter.Row) bool { return other.Collective != what }) {
+	if slices.ContainsFunc(rows, func(other *Row) bool { return other.Collective != what }) {
 		what = "collectives"
 	}
 	return fmt.Sprintf("%s on %s, %s", what, numbers.Count(r.NP, "rank"), mode)

@@ -8,15 +8,13 @@ import (
 	"io"
 	"strings"
 	"testing"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
 
-func rowsOf(collective, op string, inPlace bool, typ string) []*meter.Row {
-	var rows []*meter.Row
+func rowsOf(collective, op string, inPlace bool, typ string) []*Row {
+	var rows []*Row
 	for bytes := int64(8); bytes <= 1<<20; bytes *= 8 {
 		us := 1 + float64(bytes)/1e4
-		rows = append(rows, &meter.Row{
+		rows = append(rows, &Row{
 			Collective: collective, NP: 4, Bytes: bytes, Type: typ, Op: op, InPlace: inPlace, Mode: "barrier",
 			TimeUs: us, BusbwGBs: float64(bytes) / us / 1e3, FloorUs: us / 2,
 		})
@@ -25,7 +23,7 @@ func rowsOf(collective, op string, inPlace bool, typ string) []*meter.Row {
 }
 
 // drawn checks that the picture is well-formed, and returns its texts and its number of lines.
-func drawn(t *testing.T, rows []*meter.Row) (texts []string, paths int) {
+func drawn(t *testing.T, rows []*Row) (texts []string, paths int) {
 	t.Helper()
 	svg, err := picture(rows)
 	if err != nil {
@@ -62,9 +60,9 @@ func TestPicture(t *testing.T) {
 	for _, r := range inFlight {
 		r.InFlight = 150
 	}
-	barrier := &meter.Row{Collective: "barrier", NP: 4, Type: "none", Op: "none", Mode: "barrier", TimeUs: 3}
+	barrier := &Row{Collective: "barrier", NP: 4, Type: "none", Op: "none", Mode: "barrier", TimeUs: 3}
 	for name, c := range map[string]struct {
-		rows  []*meter.Row
+		rows  []*Row
 		want  []string
 		never string
 	}{
@@ -73,13 +71,13 @@ func TestPicture(t *testing.T) {
 		"both":      {append(allreduce, inPlace...), []string{"allreduce"}, "in place"},
 		"in flight": {append(inPlace, inFlight...), []string{"allreduce in place", "allreduce 150 in flight"}, "float32"},
 		"in place":  {inPlace, []string{"allreduce in place", "limit of this machine"}, "float32"},
-		"several": {append(append([]*meter.Row{barrier}, allreduce...), rowsOf("broadcast", "none", false, "float32")...),
+		"several": {append(append([]*Row{barrier}, allreduce...), rowsOf("broadcast", "none", false, "float32")...),
 			[]string{"collectives on 4 ranks, median of the slowest rank", "allreduce", "broadcast"}, "limit"},
 		"types": {append(rowsOf("reduce", "max", false, "int8"), rowsOf("reduce", "avg", false, "float64")...),
 			[]string{"reduce max int8", "reduce avg float64"}, "limit"},
 		"one size": {allreduce[:1], []string{"allreduce"}, "float32"},
-		"barrier":  {[]*meter.Row{barrier}, []string{"barrier on 4 ranks, median of the slowest rank"}, "limit"},
-		"no time": {[]*meter.Row{{Collective: "allreduce", NP: 1, Bytes: 8}},
+		"barrier":  {[]*Row{barrier}, []string{"barrier on 4 ranks, median of the slowest rank"}, "limit"},
+		"no time": {[]*Row{{Collective: "allreduce", NP: 1, Bytes: 8}},
 			[]string{"allreduce on 1 rank, median of the slowest rank"}, "limit"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,14 +11,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
-// results collects the ranks' results: it is the Writer of launch.RunSelf, and takes a meter.Record per line.
+// results collects the ranks' results: it is the Writer of launch.RunSelf, and takes a Record per line.
 type results struct {
 	np      int
-	cases   []meter.Case
+	cases   []Case
 	explain io.Writer // for the rows that explain; nil: rows have times
 	table   *table    // nil: not printed
 	json    *os.File  // nil: not written
@@ -29,14 +28,14 @@ type results struct {
 	start   time.Time
 
 	partial []byte // of a line that is not complete
-	rows    []*meter.Row
+	rows    []*Row
 
 	digests, algorithms []string // of the plans that ran, or would run, and their makers
 }
 
 // open creates the files of the command line: a wrong name is noticed before the ranks start. The output of an earlier
 // command remains until there is something to write, and a file that was created and got nothing is removed again.
-func (r *results) open(o *meter.Options) error {
+func (r *results) open(o *Options) error {
 	for _, f := range []struct {
 		flag, name string
 		dst        **os.File
@@ -78,7 +77,7 @@ func (r *results) Write(p []byte) (int, error) {
 
 // addRecord reads one line of rank 0.
 func (r *results) addRecord(line []byte) error {
-	rec, err := meter.ParseRecord(line)
+	rec, err := ParseRecord(line)
 	if err != nil {
 		return err
 	}
@@ -160,7 +159,7 @@ func (r *results) close() (err error) {
 }
 
 // countWrong returns the number of wrong elements, and of the rows that have some.
-func countWrong(list []*meter.Row) (elements int64, rows int) {
+func countWrong(list []*Row) (elements int64, rows int) {
 	for _, row := range list {
 		if row.Wrong != nil && *row.Wrong > 0 {
 			elements += *row.Wrong

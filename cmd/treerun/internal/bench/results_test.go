@@ -11,15 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
 
 // gathering returns results for the cases of a command line on 2 ranks, whose table goes to a buffer, and the data that
 // rank 0 would send.
 func gathering(t *testing.T, line string) (r *results, out *bytes.Buffer, sent []byte) {
 	t.Helper()
-	o, err := meter.Parse(strings.Fields(line))
+	o, err := Parse(strings.Fields(line))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +29,12 @@ func gathering(t *testing.T, line string) (r *results, out *bytes.Buffer, sent [
 	}
 	var all bytes.Buffer
 	e := json.NewEncoder(&all)
-	if err := e.Encode(meter.Record{Ranks: []meter.Process{{PID: 1, Host: "a", Device: "b"},
+	if err := e.Encode(Record{Ranks: []Process{{PID: 1, Host: "a", Device: "b"},
 		{PID: 2, Host: "a", Device: "b"}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range r.cases {
-		err := e.Encode(meter.Record{Row: &meter.Row{
+		err := e.Encode(Record{Row: &Row{
 			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root,
 			InPlace: c.InPlace, InFlight: c.Calls,
 			TimeUs: 1, Wrong: new(int64),

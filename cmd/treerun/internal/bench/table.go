@@ -11,7 +11,6 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/internal/numbers"
 )
@@ -27,26 +26,26 @@ type table struct {
 	Out  io.Writer
 	Wide bool // with the columns of the plan
 
-	options *meter.Options
+	options *Options
 	np      int
-	cases   []meter.Case
-	next    int          // the case of the row that comes next
-	line    []*meter.Row // of the line that is not complete
-	rows    []*meter.Row // of the table that is being printed: of one collective and number in flight
+	cases   []Case
+	next    int    // the case of the row that comes next
+	line    []*Row // of the line that is not complete
+	rows    []*Row // of the table that is being printed: of one collective and number in flight
 }
 
 // newTable returns a table for these cases on np ranks, which come in this order.
-func newTable(out io.Writer, o *meter.Options, np int, cases []meter.Case, wide bool) *table {
+func newTable(out io.Writer, o *Options, np int, cases []Case, wide bool) *table {
 	return &table{Out: out, Wide: wide, options: o, np: np, cases: cases}
 }
 
 // Begin takes the ranks of the job, before the first row, and prints the text above that.
-func (t *table) Begin(ranks []meter.Process) error {
+func (t *table) Begin(ranks []Process) error {
 	return head.Execute(t.Out, struct {
-		*meter.Options
-		Case     *meter.Case
+		*Options
+		Case     *Case
 		NP       int
-		Ranks    []meter.Process
+		Ranks    []Process
 		WithPlan bool
 	}{t.options, &t.cases[t.next], t.np, ranks, t.Wide})
 }
@@ -59,7 +58,7 @@ var headText string
 var head = template.Must(template.New("").Parse(headText))
 
 // Add takes the row of the next case. A line is printed when it has all the passes of the options, one or both.
-func (t *table) Add(r *meter.Row) error {
+func (t *table) Add(r *Row) error {
 	if len(t.rows) > 0 && (t.rows[0].Collective != r.Collective || t.rows[0].InFlight != r.InFlight) {
 		if err := errors.Join(t.End(), t.Begin(nil)); err != nil {
 			return err
@@ -133,7 +132,7 @@ func (t *table) row() string {
 }
 
 // sparseText describes the form and the data of a sparse collective, and the alternatives to the form.
-func sparseText(x *meter.Sparse) string {
+func sparseText(x *Sparse) string {
 	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", x.Form, x.Density, x.Overlap,
 		100*x.UnionDensity, x.SentBytes)
 	separator := "; predicted "
@@ -173,7 +172,7 @@ func figure(v float64, width int) string {
 }
 
 // explanation formats a row as text.
-func explanation(p *meter.Row) string {
+func explanation(p *Row) string {
 	var b strings.Builder
 	x := p.Explained
 	fmt.Fprintf(&b, "%s", p.Collective)

@@ -5,8 +5,6 @@ package bench
 import (
 	"strings"
 	"testing"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
 
 // The widths and roundings of nccl-tests.
@@ -28,21 +26,21 @@ func TestFigure(t *testing.T) {
 }
 
 // printed sends rows through a table of the cases of a command line.
-func printed(t *testing.T, line string, wide bool, change func(*meter.Row)) string {
+func printed(t *testing.T, line string, wide bool, change func(*Row)) string {
 	t.Helper()
-	o, err := meter.Parse(strings.Fields(line))
+	o, err := Parse(strings.Fields(line))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cases := o.Cases(2)
 	var b strings.Builder
 	table := newTable(&b, o, 2, cases, wide)
-	if err := table.Begin([]meter.Process{{PID: 100, Host: "here", Device: "Fast Processor"},
+	if err := table.Begin([]Process{{PID: 100, Host: "here", Device: "Fast Processor"},
 		{PID: 101, Host: "here", Device: "Fast Processor"}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range cases {
-		r := &meter.Row{
+		r := &Row{
 			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root,
 			InPlace: c.InPlace, InFlight: c.Calls,
 			TimeUs: float64(c.Bytes) / 100 * float64(i+1), AlgbwGBs: 1.5, BusbwGBs: float64(i + 1), Wrong: new(int64),
@@ -61,7 +59,7 @@ func printed(t *testing.T, line string, wide bool, change func(*meter.Row)) stri
 
 // The complete output of nccl-tests, with the same columns.
 func TestTable(t *testing.T) {
-	got := printed(t, "-b 1K -e 1M -f 1024 --wide=false", false, func(*meter.Row) {})
+	got := printed(t, "-b 1K -e 1M -f 1024 --wide=false", false, func(*Row) {})
 	const want = `# Collective test starting: allreduce
 # nRanks 2 minBytes 1024 maxBytes 1048576 step: 1024(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
 # time: each iteration from a barrier on, median of the slowest rank
@@ -98,41 +96,41 @@ func TestRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		line   string
 		wide   bool
-		change func(*meter.Row)
+		change func(*Row)
 		want   []string
 	}{
-		"in place only": {"-b 1K -e 1K --in-place", false, func(*meter.Row) {}, []string{
+		"in place only": {"-b 1K -e 1K --in-place", false, func(*Row) {}, []string{
 			"        1024           256   float32     sum      -1      N/A     N/A     N/A     N/A    10.24    1.50    1.00   " +
 				"    0\n",
 		}},
-		"not compared": {"-b 1K -e 1K --in-place=no -c 0", false, func(r *meter.Row) { r.Wrong = nil }, []string{
+		"not compared": {"-b 1K -e 1K --in-place=no -c 0", false, func(r *Row) { r.Wrong = nil }, []string{
 			"        1024           256   float32     sum      -1    10.24    1.50    1.00     N/A      N/A     N/A     N/A   " +
 				"  N/A\n",
 			"validation: 0",
 		}},
-		"wrong": {"-b 1K -e 1K", false, func(r *meter.Row) { *r.Wrong = 7 }, []string{
+		"wrong": {"-b 1K -e 1K", false, func(r *Row) { *r.Wrong = 7 }, []string{
 			"    1.50    1.00       7    20.48    1.50    2.00       7\n",
 			"# Out of bounds values : 14 FAILED\n",
 		}},
-		"wide": {"-b 1K -e 1K", true, func(r *meter.Row) { r.Plan, r.PredictedUs = "eight trees", &predicted }, []string{
+		"wide": {"-b 1K -e 1K", true, func(r *Row) { r.Plan, r.PredictedUs = "eight trees", &predicted }, []string{
 			"#wrong     mean  predicted   limit  plan\n",
 			"    2.00       0     3.25      12.34   45.67  eight trees\n",
 		}},
-		"sparse": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
+		"sparse": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *Row) {
 			r.Plan, r.PredictedUs = "shared", &predicted
-			r.Sparse = &meter.Sparse{Density: 0.01, Overlap: "random", Form: "shared", UnionDensity: 0.0199, SentBytes: 1234,
+			r.Sparse = &Sparse{Density: 0.01, Overlap: "random", Form: "shared", UnionDensity: 0.0199, SentBytes: 1234,
 				TreesUs: 20, SharedUs: 12.34, DenseUs: 99.6}
 		}, []string{"  12.34   45.67  shared: density 0.01, random overlap, 1.99 % in union, at most 1234 bytes sent; " +
 			"predicted trees 20, shared 12, dense 100\n"}},
-		"sparse as given": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
-			r.Sparse = &meter.Sparse{Density: 0.01, Overlap: "random", Form: "trees", UnionDensity: 0.02, SentBytes: 12}
+		"sparse as given": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *Row) {
+			r.Sparse = &Sparse{Density: 0.01, Overlap: "random", Form: "trees", UnionDensity: 0.02, SentBytes: 12}
 		}, []string{"  trees: density 0.01, random overlap, 2 % in union, at most 12 bytes sent\n"}},
-		"plan not known": {"-b 1K -e 1K", true, func(*meter.Row) {},
+		"plan not known": {"-b 1K -e 1K", true, func(*Row) {},
 			[]string{"    2.00       0     3.25          -   45.67  -\n"}},
-		"in flight": {"-b 1K -e 1K --inflight 50", false, func(r *meter.Row) {},
+		"in flight": {"-b 1K -e 1K --inflight 50", false, func(r *Row) {},
 			[]string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
-		"narrow": {"-b 1K -e 1K", false, func(r *meter.Row) {}, []string{"#\n# --wide adds the mean, the plan, "}},
-		"stream": {"-b 1K -e 1K --stream", false, func(r *meter.Row) {}, []string{"# time: iterations back to back, mean\n"}},
+		"narrow": {"-b 1K -e 1K", false, func(r *Row) {}, []string{"#\n# --wide adds the mean, the plan, "}},
+		"stream": {"-b 1K -e 1K --stream", false, func(r *Row) {}, []string{"# time: iterations back to back, mean\n"}},
 	} {
 		got := printed(t, c.line, c.wide, c.change)
 		for _, want := range c.want {
@@ -144,8 +142,8 @@ func TestRows(t *testing.T) {
 }
 
 // Every number of calls in flight has a table of its own.
-func TestInFlight(t *testing.T) {
-	got := printed(t, "--collective allreduce,sendrecv -b 8 -e 8 --inflight 1,150", false, func(*meter.Row) {})
+func TestInFlightTable(t *testing.T) {
+	got := printed(t, "--collective allreduce,sendrecv -b 8 -e 8 --inflight 1,150", false, func(*Row) {})
 	if strings.Count(got, "# Collective test starting: allreduce\n") != 2 ||
 		strings.Count(got, "# Collective test starting: sendrecv\n") != 1 {
 		t.Errorf("got\n%s", got)
@@ -155,7 +153,7 @@ func TestInFlight(t *testing.T) {
 // Every collective has a table of its own, with its own average; the ranks are listed once, and a collective without
 // data has one row.
 func TestSections(t *testing.T) {
-	got := printed(t, "--collective broadcast,barrier,allreduce -b 8 -e 8", false, func(*meter.Row) {})
+	got := printed(t, "--collective broadcast,barrier,allreduce -b 8 -e 8", false, func(*Row) {})
 	for want, n := range map[string]int{
 		"# Collective test starting: ": 3, "# Collective test concluded: ": 3, "# Using devices": 1, "#       size ": 3,
 		"# Avg bus bandwidth    : 1.5\n": 1, "# Avg bus bandwidth    : 3\n": 1, "# Avg bus bandwidth    : 4.5\n": 1,
@@ -170,8 +168,8 @@ func TestSections(t *testing.T) {
 
 func TestExplanation(t *testing.T) {
 	price := 4.0
-	p := &meter.Row{Collective: "reduce", NP: 3, Bytes: 65536, Plan: "tree", Explained: &meter.Explained{
-		Candidates: []meter.Candidate{{Plan: "tree", Us: 5.25, PredictedUs: &price}, {Plan: "direct", Us: 3}},
+	p := &Row{Collective: "reduce", NP: 3, Bytes: 65536, Plan: "tree", Explained: &Explained{
+		Candidates: []Candidate{{Plan: "tree", Us: 5.25, PredictedUs: &price}, {Plan: "direct", Us: 3}},
 		By:         "price", Links: "Links allow much",
 	}}
 	want := `reduce of 64K (65536 bytes) on 3 ranks

@@ -1,4 +1,6 @@
-package meter
+//go:build linux
+
+package bench
 
 import (
 	"context"

@@ -1,4 +1,6 @@
-package meter
+//go:build linux
+
+package bench
 
 import (
 	"encoding/json"
@@ -40,7 +42,7 @@ type Row struct {
 	Algorithm   string   `json:"algorithm"`    // that made the plan, as `treerun plan` names it
 	Digest      string   `json:"digest"`       // of the plan, as `treerun plan` prints it
 	PredictedUs *float64 `json:"predicted_us"` // null where it is not known
-	FloorUs     float64  `json:"floor_us"`     // the limit: see package meter
+	FloorUs     float64  `json:"floor_us"`     // the limit: see the package
 	LimitShare  float64  `json:"limit_share"`  // FloorUs over TimeUs
 
 	Explained *Explained `json:"explained,omitempty"` // with --explain, in place of times

@@ -1,26 +1,6 @@
-// Package meter is the ranks' side of treerun bench: it measures cases on a communicator and checks the results. The
-// cases follow from the flags and from each collective's definition in nccl-tests and its memory traffic (Case,
-// Collective): the launcher and the ranks make the same list from the same arguments.
-//
-// # Time
-//
-// The method is that of MPI benchmarks, so that times compare: every rank times each iteration from its own exit of a
-// barrier on, the time of an iteration is that of its slowest rank, and the time of a row is the median over its
-// iterations. With Stream, iterations follow each other without a barrier, and the time is their mean on the slowest
-// rank.
-//
-// # Limit
-//
-// The limit of a row is the least time that any implementation on this machine could need: the bytes that a rank must
-// read and write on the average (see Collective), over the rate at which all ranks together copy memory of that
-// footprint, which is measured next to the row; plus, without a root, the latency of the quickest link: the others wait
-// for the data of the last rank to come. (With a root, a rank that comes late finds everything ready.) Where ranks are
-// on several hosts it is at least the size of the message over the maximum rate of the measured network
-// (collective.Comm.NetworkLimit). Reads count as much as writes. It is an estimate: calls whose footprint is smaller
-// than that of the copy can be above it at the edge of a cache.
-//
-// Only cmd/treerun's bench imports it.
-package meter
+//go:build linux
+
+package bench
 
 import (
 	"context"

@@ -1,4 +1,6 @@
-package meter
+//go:build linux
+
+package bench
 
 import (
 	"cmp"
@@ -18,9 +20,9 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// Rank measures all cases of o as one rank of a job. Rank 0 writes a Record per line to w: the ranks first, then every
+// runRank measures all cases of o as one rank of a job. Rank 0 writes a Record per line to w: the ranks first, then every
 // row as soon as it is known; where algorithms are compared only the rows.
-func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
+func runRank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	world, err := rank.Init(ctx)
 	if err != nil {
 		return err
