@@ -61,7 +61,7 @@ const wrongResults = 1
 func Rank(args []string) (int, error) {
 	var p place.Options
 	var j planner.JobFlags
-	o, err := Parse(args, p.Define, j.Define)
+	o, err := parse(args, p.Define, j.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +76,7 @@ func Rank(args []string) (int, error) {
 func Main(args []string) (int, error) {
 	var where place.Options
 	var planning planner.JobFlags
-	o, err := Parse(args, where.Define, planning.Define)
+	o, err := parse(args, where.Define, planning.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -91,9 +91,9 @@ func Main(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	cases := o.Cases(np)
+	cases := o.cases(np)
 	if len(j.Hosts) == 0 { // the memory of other hosts is not known here
-		if err := checkMemory(Memory(cases, np), np); err != nil {
+		if err := checkMemory(memoryOf(cases, np), np); err != nil {
 			return 0, err
 		}
 	}
@@ -139,7 +139,7 @@ func newJob(o *Options, where *place.Options) (j *launch.Job, np int, err error)
 	default:
 		j.GPUs = gpus.Request{Bind: gpus.None}
 	}
-	return j, np, o.CheckRanks(np)
+	return j, np, o.checkRanks(np)
 }
 
 // finish ends the output of a job that ended with this code or error, and returns the exit code of the command.

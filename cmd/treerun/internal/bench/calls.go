@@ -21,7 +21,7 @@ type call[T collective.Number] struct {
 	input, out cuda.Slice[T] // send and recv on that GPU
 }
 
-// collectiveFuncs holds the functions that call a collective. The rest of its description is in Collectives.
+// collectiveFuncs holds the functions that call a collective. The rest of its description is in allCollectives.
 type collectiveFuncs[T collective.Number] struct {
 	run   func(ctx context.Context, k *call[T]) error
 	start func(k *call[T]) (collective.Request, error) // nil: there is no such form

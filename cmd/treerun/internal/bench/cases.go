@@ -23,9 +23,9 @@ type Case struct {
 	Overlap string  // of a sparse collective, else ""
 }
 
-// Cases lists the measurements on np ranks, in this order: by collective, calls in flight, type, operation and size,
+// cases lists the measurements on np ranks, in this order: by collective, calls in flight, type, operation and size,
 // out of place and then in place.
-func (o *Options) Cases(np int) []Case {
+func (o *Options) cases(np int) []Case {
 	var list []Case
 	for _, name := range o.Collectives {
 		c := Case{Collective: find(name), Root: -1}
@@ -99,9 +99,9 @@ func (c *Case) resize(bytes int64, np int) {
 	c.Count, c.Bytes = int(count), count*blocks*int64(c.Type.Size)
 }
 
-// Stride returns the number of elements from the buffers of one call in flight to those of the next, which do not share
+// stride returns the number of elements from the buffers of one call in flight to those of the next, which do not share
 // a cache line.
-func (c *Case) Stride(np int) int {
+func (c *Case) stride(np int) int {
 	n, line := max(c.lengths(c.Count, np)), cacheLine/c.Type.Size
 	return (n + line - 1) / line * line
 }
@@ -113,14 +113,14 @@ func elements(cases []Case, typ Type, np int) int {
 	n := 0
 	for _, c := range cases {
 		if c.Type == typ {
-			n = max(n, c.Calls*c.Stride(np))
+			n = max(n, c.Calls*c.stride(np))
 		}
 	}
 	return n
 }
 
-// Memory returns the size of the buffers of all np ranks together, in bytes.
-func Memory(cases []Case, np int) int64 {
+// memoryOf returns the size of the buffers of all np ranks together, in bytes.
+func memoryOf(cases []Case, np int) int64 {
 	var bytes int64
 	for _, typ := range allTypes {
 		bytes = max(bytes, 2*int64(np)*int64(elements(cases, typ, np))*int64(typ.Size))

@@ -15,7 +15,7 @@ import (
 
 func parsed(t *testing.T, line string) *Options {
 	t.Helper()
-	o, err := Parse(strings.Fields(line))
+	o, err := parse(strings.Fields(line))
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
@@ -112,13 +112,13 @@ func TestUsage(t *testing.T) {
 		"--collective sparse-allreduce -o prod":     "the operations sum",
 		"--collective sparse-allreduce --explain 8": "has no plan",
 	} {
-		_, err := Parse(strings.Fields(line))
+		_, err := parse(strings.Fields(line))
 		if cmdline.ExitCode(err) != cmdline.ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v (code %d), want %q", line, err, cmdline.ExitCode(err), want)
 		}
 	}
 	for root, good := range map[string]bool{"0": true, "3": true, "4": false, "-1": false} {
-		if err := parsed(t, "-r "+root).CheckRanks(4); (err == nil) != good || err != nil &&
+		if err := parsed(t, "-r "+root).checkRanks(4); (err == nil) != good || err != nil &&
 			cmdline.ExitCode(err) != cmdline.ExitUsage {
 			t.Errorf("root %s of 4 ranks: %v", root, err)
 		}
@@ -131,7 +131,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("-d all -o all -f 1.01 --in-place", 1)
 	f.Add("-f 1e6 -b 1 -e 16384G", 1000)
 	f.Fuzz(func(t *testing.T, line string, np int) {
-		o, err := Parse(strings.Split(line, " "))
+		o, err := parse(strings.Split(line, " "))
 		if err != nil {
 			if cmdline.ExitCode(err) != cmdline.ExitUsage {
 				t.Fatalf("%q: %v has code %d", line, err, cmdline.ExitCode(err))
@@ -141,7 +141,7 @@ func FuzzParse(f *testing.F) {
 		if o.Help || np < 1 || np > 1<<16 {
 			return
 		}
-		for _, c := range o.Cases(np) {
+		for _, c := range o.cases(np) {
 			if c.Count < 0 || c.Bytes < 0 || c.Count == 0 != c.empty() || c.Bytes > int64(o.End) && c.Count != 1 {
 				t.Fatalf("%q: impossible case %+v", line, c)
 			}
@@ -153,7 +153,7 @@ func FuzzParse(f *testing.F) {
 func TestCases(t *testing.T) {
 	var got []string
 	for _, c := range parsed(t, "--collective barrier,broadcast,allreduce -b 8 -e 100 -f 8 -d int8,double -o sum,max -r "+
-		"1").Cases(2) {
+		"1").cases(2) {
 		got = append(got, fmt.Sprintf("%s %s %s root=%d bytes=%d count=%d %v", c.Name, c.Type.Name, c.Op, c.Root, c.Bytes,
 			c.Count, c.InPlace))
 	}
@@ -184,7 +184,7 @@ func TestSparseCases(t *testing.T) {
 	o := parsed(t, "--collective sparse-allreduce --density 1,.25,0 --overlap all -d int8,float32 -o prod,max -b 1M -e "+
 		"1M --in-place=no")
 	var got []string
-	for _, c := range o.Cases(4) {
+	for _, c := range o.cases(4) {
 		got = append(got, fmt.Sprint(c.Type.Name, " ", c.Op, " ", c.Density, " ", c.Overlap))
 	}
 	want := []string{"float32 max 1 full", "float32 max 0.25 full", "float32 max 0.25 random", "float32 max 0.25 none",
@@ -192,13 +192,13 @@ func TestSparseCases(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("cases %q, want %q", got, want)
 	}
-	c := o.Cases(4)[1]
+	c := o.cases(4)[1]
 	row := Row{Collective: c.Name, NP: 4, Bytes: c.Bytes, Count: c.Count, Type: "float32", Op: "max", Root: -1,
 		InFlight: 1, Sparse: &Sparse{Density: 0.25, Overlap: "full"}}
-	if !row.Matches(&c, 4) {
+	if !row.matches(&c, 4) {
 		t.Errorf("%+v does not match its case", row)
 	}
-	if row.Sparse.Overlap = "none"; row.Matches(&c, 4) {
+	if row.Sparse.Overlap = "none"; row.matches(&c, 4) {
 		t.Error("a row matches the case of another overlap")
 	}
 }
@@ -213,7 +213,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%d bytes over 3 ranks: count %d, %d bytes; want %d, %d", c.bytes, k.Count, k.Bytes, c.count, c.whole)
 		}
 	}
-	cases := parsed(t, "-b 1 -e 32 -d double --in-place=no").Cases(3)
+	cases := parsed(t, "-b 1 -e 32 -d double --in-place=no").cases(3)
 	var got []int64
 	for _, c := range cases {
 		got = append(got, c.Bytes)
@@ -226,12 +226,12 @@ func TestParts(t *testing.T) {
 // Calls in flight have buffers of their own, a cache line apart, and come by number; a collective that cannot be in
 // flight is measured once.
 func TestInFlight(t *testing.T) {
-	cases := parsed(t, "--collective alltoall,sendrecv -b 100 -e 100 -d int8 --inflight 1,50 --in-place=no").Cases(3)
+	cases := parsed(t, "--collective alltoall,sendrecv -b 100 -e 100 -d int8 --inflight 1,50 --in-place=no").cases(3)
 	if len(cases) != 3 || cases[0].Calls != 1 || cases[1].Calls != 50 || cases[2].Name != "sendrecv" ||
 		cases[2].Calls != 1 {
 		t.Fatalf("cases %+v", cases)
 	}
-	if s := cases[1].Stride(3); s != 128 {
+	if s := cases[1].stride(3); s != 128 {
 		t.Errorf("the buffers of 99 bytes are %d apart, want 128", s)
 	}
 	if n := elements(cases, Type{"int8", 1}, 3); n != 50*128 {
@@ -240,11 +240,11 @@ func TestInFlight(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	cases := parsed(t, "-b 8 -e 1M -d int8,float64 --collective allreduce").Cases(4)
+	cases := parsed(t, "-b 8 -e 1M -d int8,float64 --collective allreduce").cases(4)
 	if n := elements(cases, Type{"float64", 8}, 4); n != 1<<17 {
 		t.Errorf("%d elements for 1 MiB of float64", n)
 	}
-	if m := Memory(cases, 4); m != 4*2<<20 {
+	if m := memoryOf(cases, 4); m != 4*2<<20 {
 		t.Errorf("4 ranks need %d bytes for messages of 1 MiB, want two buffers each", m)
 	}
 }
@@ -280,7 +280,7 @@ func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte("\x00"))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		r, err := ParseRecord(line)
+		r, err := parseRecord(line)
 		if err != nil {
 			if r != nil || !strings.Contains(err.Error(), "rank 0 sent") {
 				t.Fatalf("%q: %v, %v", line, r, err)

@@ -62,7 +62,7 @@ func (e *explainer) withAlgorithm(algorithm string) collective.Option {
 
 // measureAll measures all cases.
 func (e *explainer) measureAll(ctx context.Context, emit func(*Row) error) error {
-	cases := e.o.Cases(e.np)
+	cases := e.o.cases(e.np)
 	rows, err := e.listCandidates(cases)
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestExplain(t *testing.T) {
 		{4, "--explain 4K --collective reduce,barrier -i 5"},
 	} {
 		o := parsed(t, c.line)
-		cases := o.Cases(c.np)
+		cases := o.cases(c.np)
 		var mu sync.Mutex
 		seen := make([][]*Row, c.np)
 		worlds(t, c.np, func(w *world) error {
@@ -70,7 +70,7 @@ func checkPoint(t *testing.T, line string, k *Case, p, first *Row, rank int) {
 			t.Errorf("%s: rank %d: %s: a price is there: %v", line, rank, c.Plan, known)
 		}
 	}
-	if !p.Matches(k, p.NP) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
+	if !p.matches(k, p.NP) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
 		t.Errorf("%s: rank %d: shapes %v of %+v", line, rank, names, p)
 	}
 	// The measurements of the links decide whether a barrier has a choice.
@@ -153,16 +153,16 @@ func TestExplainOneByOne(t *testing.T) {
 
 func TestExplainFlags(t *testing.T) {
 	o := parsed(t, "--explain 64K")
-	if cases := o.Cases(2); len(cases) != 1 || cases[0].Bytes != 64<<10 || cases[0].InPlace || o.Iterations != 200 ||
+	if cases := o.cases(2); len(cases) != 1 || cases[0].Bytes != 64<<10 || cases[0].InPlace || o.Iterations != 200 ||
 		o.MaxSeconds != 1 {
 		t.Errorf("--explain measures %+v, %+v", cases, *o)
 	}
 	if o = parsed(t, "--explain 1K -i 7 --max-seconds 3 --collective barrier"); o.Iterations != 7 || o.MaxSeconds != 3 ||
-		len(o.Cases(2)) != 1 {
+		len(o.cases(2)) != 1 {
 		t.Errorf("the given options are %+v", *o)
 	}
 	where := func(f *pflag.FlagSet) { f.String("where", "", "") }
-	if o, err := Parse(strings.Fields("--explain 8 --where a,b"), where); err != nil || o.Explain != 8 {
+	if o, err := parse(strings.Fields("--explain 8 --where a,b"), where); err != nil || o.Explain != 8 {
 		t.Errorf("--explain cannot be combined with a flag of the job: %v", err)
 	}
 	for line, want := range map[string]string{
@@ -172,12 +172,12 @@ func TestExplainFlags(t *testing.T) {
 		"--explain 1K --collective all":       "--explain: sendrecv has no plan",
 		"--explain 1K --collective scatter,x": `"x"`,
 	} {
-		if _, err := Parse(strings.Fields(line)); cmdline.ExitCode(err) != cmdline.ExitUsage ||
+		if _, err := parse(strings.Fields(line)); cmdline.ExitCode(err) != cmdline.ExitUsage ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
 	}
-	if err := parsed(t, "--explain 8").CheckRanks(1); cmdline.ExitCode(err) != cmdline.ExitUsage {
+	if err := parsed(t, "--explain 8").checkRanks(1); cmdline.ExitCode(err) != cmdline.ExitUsage {
 		t.Errorf("one rank: %v", err)
 	}
 }

@@ -120,7 +120,7 @@ func (m *meter[T]) prepare(k *Case) *prepared[T] {
 	if k.Sparse {
 		r.spread = newSpread(k, m.o, m.c.Size())
 	}
-	stride := k.Stride(m.c.Size())
+	stride := k.stride(m.c.Size())
 	for i := range r.calls {
 		r.calls[i] = m.callAt(k, i*stride)
 		r.calls[i].spread = r.spread

@@ -69,12 +69,12 @@ func TestAll(t *testing.T) {
 				return nil
 			})
 		})
-		cases := o.Cases(c.np)
+		cases := o.cases(c.np)
 		if len(byRank[0]) != len(cases) {
 			t.Fatalf("%s: %d rows, want %d", c.line, len(byRank[0]), len(cases))
 		}
 		for i, r := range byRank[0] {
-			if !r.Matches(&cases[i], c.np) {
+			if !r.matches(&cases[i], c.np) {
 				t.Errorf("%s: row %d is %+v", c.line, i, *r)
 			}
 			possible(t, o, r)
@@ -117,7 +117,7 @@ func TestWrong(t *testing.T) {
 	const np = 3
 	o := parsed(t, "-b 4000 -e 4000 -i 2 -w 1")
 	onRanks(t, np, func(c *collective.Comm) error {
-		m, err := newMeter[float32](newSession(c, c, o, nil), o.Cases(np))
+		m, err := newMeter[float32](newSession(c, c, o, nil), o.cases(np))
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func TestWrong(t *testing.T) {
 			}
 			return err
 		}}
-		for _, k := range o.Cases(np) {
+		for _, k := range o.cases(np) {
 			r, err := m.measure(t.Context(), &k)
 			if err != nil {
 				return err

@@ -139,9 +139,9 @@ func newOptions() (*Options, *flagValues) {
 	return o, r
 }
 
-// Parse reads a command line without the subcommand's name; more adds flags that do not concern the measurements. An
+// parse reads a command line without the subcommand's name; more adds flags that do not concern the measurements. An
 // error is one of usage, and carries its exit code.
-func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
+func parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 	o, r := newOptions()
 	var own []string
 	o.Flags.VisitAll(func(f *pflag.Flag) { own = append(own, f.Name) })
@@ -247,15 +247,15 @@ func (o *Options) check() error {
 		return usage("--json: the file name is empty")
 	case o.Plot != "" && o.Plot == o.JSON:
 		return usage("--json and --plot are the same file, %s", o.Plot)
-	case len(o.Cases(1)) == 0:
+	case len(o.cases(1)) == 0:
 		return usage("sparse collectives take the types %s and the operations %s", strings.Join(sparseTypes, ", "),
 			strings.Join(sparseOps, ", "))
 	}
 	return nil
 }
 
-// CheckRanks checks the options that depend on the number of ranks.
-func (o *Options) CheckRanks(np int) error {
+// checkRanks checks the options that depend on the number of ranks.
+func (o *Options) checkRanks(np int) error {
 	switch {
 	case o.Explain > 0 && np == 1:
 		return usage("one rank has no plan to choose: give -np 2 or more")

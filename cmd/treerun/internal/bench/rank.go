@@ -20,8 +20,8 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// runRank measures all cases of o as one rank of a job. Rank 0 writes a Record per line to w: the ranks first, then every
-// row as soon as it is known; where algorithms are compared only the rows.
+// runRank measures all cases of o as one rank of a job. Rank 0 writes a Record per line to w: the ranks first, then
+// every row as soon as it is known; where algorithms are compared only the rows.
 func runRank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	world, err := rank.Init(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func withServers(ctx context.Context, c *collective.Comm, serves bool,
 // the same ranks first and may have more that serve, or on the same.
 func measureAll(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *Options,
 	emit func(*Row) error) error {
-	cases := o.Cases(c.Size())
+	cases := o.cases(c.Size())
 	if dev != nil {
 		if err := openGPUs(ctx, c, dev); err != nil {
 			return err

@@ -77,7 +77,7 @@ func (r *results) Write(p []byte) (int, error) {
 
 // addRecord reads one line of rank 0.
 func (r *results) addRecord(line []byte) error {
-	rec, err := ParseRecord(line)
+	rec, err := parseRecord(line)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (r *results) addRecord(line []byte) error {
 		return err
 	}
 	row := rec.Row
-	if n == len(r.cases) || row == nil || (row.Explained != nil) != (r.explain != nil) || !row.Matches(&r.cases[n], r.np) {
+	if n == len(r.cases) || row == nil || (row.Explained != nil) != (r.explain != nil) || !row.matches(&r.cases[n], r.np) {
 		return fmt.Errorf("rank 0 sent %s, which is not row %d of %d", line, n+1, len(r.cases))
 	}
 	r.status.Status("")

@@ -17,12 +17,12 @@ import (
 // rank 0 would send.
 func gathering(t *testing.T, line string) (r *results, out *bytes.Buffer, sent []byte) {
 	t.Helper()
-	o, err := Parse(strings.Fields(line))
+	o, err := parse(strings.Fields(line))
 	if err != nil {
 		t.Fatal(err)
 	}
 	out = new(bytes.Buffer)
-	r = &results{np: 2, cases: o.Cases(2)}
+	r = &results{np: 2, cases: o.cases(2)}
 	r.table = newTable(out, o, 2, r.cases, false)
 	if err := r.open(o); err != nil {
 		t.Fatal(err)

@@ -96,16 +96,16 @@ type Record struct {
 	Row   *Row      `json:"row,omitempty"`
 }
 
-// Matches reports whether the row is one of this case on np ranks.
-func (r *Row) Matches(c *Case, np int) bool {
+// matches reports whether the row is one of this case on np ranks.
+func (r *Row) matches(c *Case, np int) bool {
 	return r.Collective == c.Name && r.NP == np && r.Bytes == c.Bytes && r.Count == c.Count &&
 		r.Type == c.Type.Name && r.Op == c.Op && r.Root == c.Root && r.InPlace == c.InPlace && r.InFlight == c.Calls &&
 		(!c.Sparse || r.Sparse != nil && r.Sparse.Density == c.Density && r.Sparse.Overlap == c.Overlap) &&
 		(r.Explained == nil || len(r.Explained.Candidates) > 0)
 }
 
-// ParseRecord reads a line that rank 0 sent.
-func ParseRecord(line []byte) (*Record, error) {
+// parseRecord reads a line that rank 0 sent.
+func parseRecord(line []byte) (*Record, error) {
 	var r Record
 	if err := json.Unmarshal(line, &r); err != nil {
 		return nil, fmt.Errorf("rank 0 sent %.80q in place of a result: %w", line, err)

@@ -91,7 +91,7 @@ func TestSparseRows(t *testing.T) {
 	for _, at := range []int{0, 300, 25599} {
 		onRanks(t, 2, func(c *collective.Comm) error {
 			o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --overlap full --in-place=no")
-			cases := o.Cases(2)
+			cases := o.cases(2)
 			m, err := newMeter[float32](newSession(c, c, o, nil), cases)
 			if err != nil {
 				return err

@@ -28,11 +28,11 @@ func TestFigure(t *testing.T) {
 // printed sends rows through a table of the cases of a command line.
 func printed(t *testing.T, line string, wide bool, change func(*Row)) string {
 	t.Helper()
-	o, err := Parse(strings.Fields(line))
+	o, err := parse(strings.Fields(line))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases := o.Cases(2)
+	cases := o.cases(2)
 	var b strings.Builder
 	table := newTable(&b, o, 2, cases, wide)
 	if err := table.Begin([]Process{{PID: 100, Host: "here", Device: "Fast Processor"},
