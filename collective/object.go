@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -87,8 +88,9 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 	var failed error
 	lengths := make([]int64, in.Size) // in bytes; for all -1 if root cannot encode them, -2 if it has another number
 	counts := make([]int, in.Size)
+	refusal := int64(-1)
 	if in.Rank == root && len(values) != in.Size {
-		failed = fmt.Errorf("%d objects for %d ranks", len(values), in.Size)
+		failed, refusal = fmt.Errorf("%d objects for %d ranks", len(values), in.Size), -2
 	}
 	for r := 0; in.Rank == root && failed == nil && r < in.Size; r++ {
 		var data []byte
@@ -96,12 +98,8 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 			all, counts[r] = append(all, data...), len(data)
 		}
 	}
-	for r := range lengths {
-		if in.Rank == root && len(values) != in.Size {
-			lengths[r] = -2
-		} else if failed != nil {
-			lengths[r] = -1
-		}
+	if failed != nil {
+		lengths = slices.Repeat([]int64{refusal}, in.Size)
 	}
 	length := []int64{0}
 	if err := runObject(ctx, c, argsOf(new(comm.Args), c, plan.Scatter, root, lengths, length)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,16 +24,13 @@ import (
 
 // Split is Comm.Split of package collective, or another call of that kind which makes communicators by colors.
 func (c *Comm) Split(ctx context.Context, kind call.Kind, color, key int, opts ...setup.Option) (*Comm, error) {
-	const bytes = 16 + setup.TermsBytes
-	mine, gathered := make([]byte, bytes), make([]byte, bytes*c.Size)
-	a := NewArgs(call.ID{Kind: kind}).SetGather(c, kernel.Int64, mine, gathered)
+	mine, all := make([]choice, 1), make([]choice, c.Size)
+	a := NewArgs(call.ID{Kind: kind}).SetGather(c, kernel.Int64, kernel.BytesOf(mine), kernel.BytesOf(all))
 	if err := c.Begin(a); err != nil {
 		return nil, err
 	}
 	p := c.Setup.NewPart(nil, opts)
-	binary.LittleEndian.PutUint64(mine, uint64(color))
-	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
-	copy(mine[16:], p.Terms())
+	mine[0] = choice{int64(color), int64(key), [setup.TermsBytes]byte(p.Terms())}
 	err := c.Go(ctx, a, &c.Waiter)
 	c.splits++
 	what := fmt.Sprintf("split#%d", c.splits)
@@ -50,27 +46,27 @@ func (c *Comm) Split(ctx context.Context, kind call.Kind, color, key int, opts .
 		p.Drop(true)
 		return nil, c.ArgumentError(kind.String(), "it is for %s", c.Plans.NoMessages())
 	}
-	var keys, terms []byte
-	for of := range slices.Chunk(gathered, bytes) {
-		keys = append(keys, of[:16]...)
-	}
-	members := membersOf(color, keys)
+	members, terms := membersOf(color, all), []byte(nil)
 	for _, r := range members {
-		terms = append(terms, gathered[r*bytes:][16:bytes]...)
+		terms = append(terms, all[r].terms[:]...)
 	}
 	return newSubComm(ctx, c, kind.String(), what, members, p, terms, opts)
 }
 
-// membersOf returns the ranks of a color, by their keys: colors and keys are those of all ranks.
-func membersOf(color int, colorsAndKeys []byte) []int {
-	var members []int
-	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(colorsAndKeys[8*i:])) }
-	for r := range len(colorsAndKeys) / 16 {
-		if number(2*r) == int64(color) {
+// choice is what a rank passes to Split.
+type choice struct {
+	color, key int64
+	terms      [setup.TermsBytes]byte
+}
+
+// membersOf returns the ranks of a color, by their keys, of the choices of all ranks.
+func membersOf(color int, all []choice) (members []int) {
+	for r := range all {
+		if all[r].color == int64(color) {
 			members = append(members, r)
 		}
 	}
-	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(number(2*a+1), number(2*b+1)) })
+	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[a].key, all[b].key) })
 	return members
 }
 
