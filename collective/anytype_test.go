@@ -214,3 +214,52 @@ func TestTypesThatCannotMove(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsOfStructs: errors count the elements that the program has, not their bytes, and no part has half of one.
+func TestCountsOfStructs(t *testing.T) {
+	type cell struct{ A, B, C int64 }
+	ctx := t.Context()
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		var errs []error
+		cells, two := make([]cell, 10), []int{2, 2}
+		for _, tc := range []struct {
+			err  error
+			want string
+		}{
+			{AllGather(ctx, c, cells[:2], cells[5:]), "recv has 5 elements, want 2 parts of 2"},
+			{AllToAll(ctx, c, cells[:5], cells[5:]), "recv has 5 elements, want 2 parts of 2"},
+			{Broadcast(ctx, c, cells[:2], cells[5:8], c.Rank()), "send has 2 elements, recv 3"},
+			{AllGatherV(ctx, c, cells[:1], cells[5:9], two), "send has 1 elements, counts have 2 for this rank"},
+			{AllGatherV(ctx, c, cells[:2], cells[5:8], two), "recv has 3 elements, counts have 4 for all ranks"},
+			{AllGatherV(ctx, c, cells[:2], cells[5:], []int{-1, 2}), "counts have -1 elements for rank 0"},
+			{AllGatherV(ctx, c, cells[:2], cells[5:], []int{1, 1 << 60}), fmt.Sprintf("have %d elements for rank 1", 1<<60)},
+			{ScatterV(ctx, c, cells[:3], cells[5:7], two, c.Rank()), "send has 3 elements, counts have 4 for all ranks"},
+			{AllToAllV(ctx, c, cells[:3], two, cells[5:9], two),
+				"send has 3 elements and recv 4, sendCounts have 4 and recvCounts 4"},
+			{AllToAllV(ctx, c, cells[:4], two, cells[5:7], []int{1, 1}), "this rank sends 2 elements to itself and receives 1"},
+			{AllToAllV(ctx, c, cells[:2], []int{-3, 2}, cells[5:], two), "sendCounts have -3 elements for rank 0"},
+		} {
+			if !errors.Is(tc.err, ErrArgument) || !strings.Contains(tc.err.Error(), tc.want) {
+				errs = append(errs, fmt.Errorf("%w, want %q", tc.err, tc.want))
+			}
+		}
+		return errors.Join(errs...)
+	})
+	err := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		from0 := 1 + c.Rank()
+		return AllToAllV(ctx, c, make([]cell, 2), []int{1, 1}, make([]cell, from0+1), []int{from0, 1})
+	})[1]
+	want := "rank 0 sends 24 bytes to rank 1, which receives 48 from it, in AllToAllV #1 (bytes of collective.cell, "
+	if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	for _, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		return errors.Join(GatherV(ctx, c, make([]cell, 1), make([]cell, 3), []int{1, 2}, 0), Barrier(ctx, c))
+	}) {
+		want = "rank 1 has a part of 24 bytes in GatherV #1 (bytes of collective.cell, "
+		if text := fmt.Sprint(err); !errors.Is(err, ErrMismatch) || !strings.Contains(text, want) ||
+			!strings.Contains(text, "the counts of rank 0 have 48 for it") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -19,7 +19,7 @@ func argsOf[T any](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv [
 		t = kernel.Opaque
 	}
 	if t >= kernel.Opaque {
-		return a.SetHost(c.inner(), kind, root, t, len(a.In), len(a.Out))
+		return a.SetBytes(c.inner(), kind, root, t, sizeOf[T]())
 	}
 	return a.SetHost(c.inner(), kind, root, t, len(send), len(recv))
 }

@@ -2,7 +2,6 @@ package collective
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"strings"
 
@@ -89,19 +88,12 @@ func pointerIn(t reflect.Type, path string) (string, reflect.Type) {
 	return path, t
 }
 
-// countsOf returns counts of elements of T in the elements of its DType.
-func countsOf[T any](counts []int) []int {
-	size := sizeOf[T]()
+// unitOf returns how many elements of its DType one T is.
+func unitOf[T any]() int {
 	if dtypeOf[T]() < kernel.Opaque {
-		return counts
+		return 1
 	}
-	bytes := make([]int, len(counts))
-	for i, n := range counts {
-		if bytes[i] = n * size; n > math.MaxInt/size {
-			bytes[i] = -1 // refused
-		}
-	}
-	return bytes
+	return sizeOf[T]()
 }
 
 // Op is a reduction operation.

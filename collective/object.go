@@ -113,7 +113,7 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 		return v, notEncoded(c, name, root, failed)
 	}
 	mine := make([]byte, length[0])
-	a := new(comm.Args).VaryAt(in, plan.Scatter, root, counts)
+	a := new(comm.Args).VaryAt(in, plan.Scatter, root, counts, 1)
 	if err := runObject(ctx, c, argsOf(a, c, plan.Scatter, root, all, mine)); err != nil {
 		return v, err
 	}

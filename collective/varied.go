@@ -13,7 +13,7 @@ import (
 // that of recv the sum of counts. In place, send is the rank's own part of recv. After an error the contents of recv
 // are undefined, and of send where it shares memory with recv.
 func AllGatherV[T any](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
-	a := new(comm.Args).Vary(c.inner(), plan.AllGather, countsOf[T](counts))
+	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts, unitOf[T]())
 	return c.inner().Run(ctx, argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
@@ -22,7 +22,7 @@ func AllGatherV[T any](ctx context.Context, c *Comm, send, recv []T, counts []in
 // send, and the other parts of send stay unchanged. After an error the contents of recv are undefined, and of send
 // where it shares memory with recv.
 func ReduceScatterV[T Element](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op) error {
-	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
+	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts, 1)
 	return c.inner().Run(ctx, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
@@ -31,7 +31,7 @@ func ReduceScatterV[T Element](ctx context.Context, c *Comm, send, recv []T, cou
 // length, the call fails with ErrMismatch. In place, send of root is its own part of recv. After an error the contents
 // of recv are undefined, and of send where it shares memory with recv.
 func GatherV[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, countsOf[T](counts))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, unitOf[T]())
 	return c.inner().Run(ctx, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
@@ -40,7 +40,7 @@ func GatherV[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, 
 // call fails with ErrMismatch. In place, recv of root is its own part of send. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
 func ScatterV[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, countsOf[T](counts))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, unitOf[T]())
 	return c.inner().Run(ctx, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
@@ -59,31 +59,31 @@ func allToAllV[T any](a *comm.Args, c *Comm, send []T, sendCounts []int, recv []
 		a.Refuse(c.inner(), "%s", unmovable[T]())
 		return a
 	}
-	return a.SetAllToAllV(c.inner(), t, kernel.BytesOf(send), countsOf[T](sendCounts), kernel.BytesOf(recv),
-		countsOf[T](recvCounts))
+	return a.SetAllToAllV(c.inner(), t, kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts,
+		unitOf[T]())
 }
 
 // StartAllGatherV begins an AllGatherV; see Request. counts may be reused when it returns.
 func StartAllGatherV[T any](c *Comm, send, recv []T, counts []int) (Request, error) {
-	a := new(comm.Args).Vary(c.inner(), plan.AllGather, countsOf[T](counts))
+	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts, unitOf[T]())
 	return c.begun(argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
 // StartReduceScatterV begins a ReduceScatterV; see StartAllGatherV.
 func StartReduceScatterV[T Element](c *Comm, send, recv []T, counts []int, op Op) (Request, error) {
-	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
+	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts, 1)
 	return c.begun(reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // StartGatherV begins a GatherV; see StartAllGatherV.
 func StartGatherV[T any](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, countsOf[T](counts))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, unitOf[T]())
 	return c.begun(argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // StartScatterV begins a ScatterV; see StartAllGatherV.
 func StartScatterV[T any](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, countsOf[T](counts))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, unitOf[T]())
 	return c.begun(argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
@@ -94,25 +94,25 @@ func StartAllToAllV[T any](c *Comm, send []T, sendCounts []int, recv []T, recvCo
 
 // AllGatherVInit prepares an AllGatherV.
 func AllGatherVInit[T any](c *Comm, send, recv []T, counts []int) (*Persistent, error) {
-	a := new(comm.Args).Vary(c.inner(), plan.AllGather, countsOf[T](counts))
+	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts, unitOf[T]())
 	return persistent(c, argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
 // ReduceScatterVInit prepares a ReduceScatterV.
 func ReduceScatterVInit[T Element](c *Comm, send, recv []T, counts []int, op Op) (*Persistent, error) {
-	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
+	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts, 1)
 	return persistent(c, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // GatherVInit prepares a GatherV.
 func GatherVInit[T any](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, countsOf[T](counts))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, unitOf[T]())
 	return persistent(c, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // ScatterVInit prepares a ScatterV.
 func ScatterVInit[T any](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, countsOf[T](counts))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, unitOf[T]())
 	return persistent(c, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 

@@ -44,6 +44,14 @@ func (id *ID) countsEverywhere() bool { return id.Varied && id.Root == -1 && !id
 // Bytes returns the length of Count elements.
 func (id ID) Bytes() uint64 { return id.Count * uint64(id.DType.Size()) }
 
+// Unit names what Count counts.
+func (id *ID) Unit() string {
+	if id.DType >= kernel.Opaque && !id.Func {
+		return "bytes"
+	}
+	return "elements"
+}
+
 // Name returns the name of the function that makes the call.
 func (id ID) Name() string {
 	switch {

@@ -19,6 +19,7 @@ type Args struct {
 	gives bool      // whether this rank gives something
 	gets  bool      // whether this rank gets something
 	own   int       // bytes of the caller's memory in a call that Then continues
+	unit  int       // where the elements are bytes, how many of them are one element of the caller's; else 0 or 1
 
 	// In a call that is Varied, the caller's counts of the parts of all ranks; in an AllToAll those that this rank sends,
 	// and those that it receives. Without them this rank has the length of its own part only.
@@ -80,7 +81,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	case plan.Reduce, plan.AllGather, plan.Gather:
 		count = send.Count
 	case plan.AllToAll:
-		count /= c.Size
+		count = a.elements(count) / c.Size * max(a.unit, 1)
 	}
 	a.setID(kind, root, count, t)
 	a.gives, a.gets = roleOf(c.Rank, kind, root)
@@ -102,9 +103,9 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 		a.parts(c, "send", send, "recv", recv, a.gives)
 	case !a.gives || !a.gets:
 	case send.Count != recv.Count:
-		a.Refuse(c, "send has %d elements, recv %d", send.Count, recv.Count)
+		a.Refuse(c, "send has %d elements, recv %d", a.elements(send.Count), a.elements(recv.Count))
 	case kind == plan.AllToAll && recv.Count != count*c.Size:
-		a.Refuse(c, "recv has %d elements, want %d parts of %d", recv.Count, c.Size, count)
+		a.Refuse(c, "recv has %d elements, want %d parts of %d", a.elements(recv.Count), c.Size, a.elements(count))
 	case send.Overlap(recv) == kernel.Partial:
 		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
 	}
@@ -167,15 +168,25 @@ func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName stri
 	own.Addr = whole.Addr + uint64(begin*a.Size())
 	switch {
 	case part.Count != count:
-		a.Refuse(c, "%s has %d elements, counts have %d for this rank", partName, part.Count, count)
+		a.Refuse(c, "%s has %d elements, counts have %d for this rank", partName, a.elements(part.Count), a.elements(count))
 	case !both:
 	case whole.Count != total && a.ID.Varied:
-		a.Refuse(c, "%s has %d elements, counts have %d for all ranks", wholeName, whole.Count, total)
+		a.Refuse(c, "%s has %d elements, counts have %d for all ranks", wholeName, a.elements(whole.Count),
+			a.elements(total))
 	case whole.Count != total:
-		a.Refuse(c, "%s has %d elements, want %d parts of %d", wholeName, whole.Count, c.Size, count)
+		a.Refuse(c, "%s has %d elements, want %d parts of %d", wholeName, a.elements(whole.Count), c.Size, a.elements(count))
 	case part.Overlap(whole) != kernel.Apart && part.Overlap(own) != kernel.InPlace:
 		a.Refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.Rank)
 	}
+}
+
+// elements returns how many elements of the caller's n elements of the call are.
+func (a *Args) elements(n int) int { return n / max(a.unit, 1) }
+
+// SetBytes is SetHost for elements of size bytes of a type that is Opaque: the call moves them as bytes.
+func (a *Args) SetBytes(c *Comm, kind plan.Kind, root int, t kernel.DType, size int) *Args {
+	a.unit = size
+	return a.SetHost(c, kind, root, t, len(a.In), len(a.Out))
 }
 
 // SetHost is Set for a call on host memory: sends elements in In, recvs elements in Out.
@@ -192,35 +203,43 @@ func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, sends,
 	return a
 }
 
-// Vary gives a one part of counts[i] elements for every rank i, the same counts on all ranks. It comes before Set.
-func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int) *Args {
-	a.ID.Kind, a.ID.Varied = call.Kind(kind), true
-	a.checkCounts(c, "counts", counts)
-	a.counts = counts
+// Vary gives a one part of counts[i] elements for every rank i, the same counts on all ranks. It comes before Set. A
+// type that is Opaque has elements of unit bytes; for others it is 1.
+func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int, unit int) *Args {
+	a.ID.Kind, a.ID.Varied, a.unit = call.Kind(kind), true, unit
+	a.counts = a.checkCounts(c, "counts", counts)
 	return a
 }
 
 // VaryAt is Vary with the counts of root.
-func (a *Args) VaryAt(c *Comm, kind plan.Kind, root int, counts []int) *Args {
+func (a *Args) VaryAt(c *Comm, kind plan.Kind, root int, counts []int, unit int) *Args {
 	if root == c.Rank {
-		return a.Vary(c, kind, counts)
+		return a.Vary(c, kind, counts, unit)
 	}
 	a.ID.Kind, a.ID.Varied = call.Kind(kind), true
 	return a
 }
 
-// checkCounts refuses lengths of parts that ranks cannot have.
-func (a *Args) checkCounts(c *Comm, name string, counts []int) {
+// checkCounts refuses lengths of parts that ranks cannot have, and returns them in elements of the call.
+func (a *Args) checkCounts(c *Comm, name string, counts []int) []int {
 	if a.Err == nil && len(counts) != c.Size {
 		a.Refuse(c, "%s are %d numbers for %d ranks", name, len(counts), c.Size)
 	}
 	total := 0
 	for r, n := range counts {
-		if a.Err == nil && (n < 0 || n > math.MaxInt32<<16-total) {
+		if a.Err == nil && (n < 0 || n > a.elements(math.MaxInt32<<16)-total) {
 			a.Refuse(c, "%s have %d elements for rank %d", name, n, r)
 		}
 		total += n
 	}
+	if a.unit <= 1 {
+		return counts
+	}
+	scaled := make([]int, len(counts))
+	for r, n := range counts {
+		scaled[r] = n * a.unit
+	}
+	return scaled
 }
 
 func sum(counts []int) (total int) {

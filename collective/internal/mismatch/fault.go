@@ -11,8 +11,8 @@ import (
 // peer, mine that of this one. Its text begins with the rank at fault. Any goroutine may call it.
 func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 	if mine.CountsByPair() && !mine.CountsAtRoot() && theirs.Count != mine.Count && sameButCount(theirs, mine) {
-		return transport.Faultf(transport.FaultMismatch, peer, "rank %d sends %d elements to rank %d, which receives %d "+
-			"from it, in %v", peer, theirs.Count, c.rank, mine.Count, mine)
+		return transport.Faultf(transport.FaultMismatch, peer, "rank %d sends %d %s to rank %d, which receives %d "+
+			"from it, in %v", peer, theirs.Count, mine.Unit(), c.rank, mine.Count, mine)
 	}
 	second, suspect := c.rank, c.suspect(peer, theirs, mine)
 	if suspect == second { // the text begins with the rank at fault
@@ -30,8 +30,8 @@ func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 		if second != int(mine.Root) {
 			root, r, has, counted = peer, second, mine.Count, theirs.Count
 		}
-		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d elements in %v, the counts of rank "+
-			"%d have %d for it", r, has, mine, root, counted)
+		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d %s in %v, the counts of rank "+
+			"%d have %d for it", r, has, mine.Unit(), mine, root, counted)
 	case theirs.Number != mine.Number && sameButChain(its, own):
 		text = inAnotherOrder(peer, second, theirs, mine)
 	case sameButChain(theirs, mine):
