@@ -3,6 +3,8 @@ package collective_test
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/treerun/treerun/collective"
 )
@@ -109,6 +111,56 @@ func ExampleProbeMatched() {
 	// Unordered output:
 	// 3 elements from rank 1 <nil>
 	// 2 elements from rank 2 <nil>
+}
+
+// Two goroutines of rank 0 serve the others. While one works, the other probes, receives and answers.
+func ExampleTryProbeMatched() {
+	onRanks(3, func(c *collective.Comm) error {
+		if c.Rank() > 0 {
+			answer := make([]int, 1)
+			_, err := collective.SendRecv(ctx, c, []int{c.Rank()}, 0, answer, 0, 0)
+			fmt.Println("rank", c.Rank(), "has", answer[0])
+			return err
+		}
+		var mu sync.Mutex // held during a call
+		left := c.Size() - 1
+		serve := func() error {
+			for {
+				mu.Lock()
+				m, found, err := collective.TryProbeMatched(c, collective.AnySource, 0)
+				if found {
+					left--
+				}
+				done := left == 0 && !found
+				mu.Unlock()
+				if done || err != nil {
+					return err
+				}
+				if !found {
+					time.Sleep(100 * time.Microsecond)
+					continue
+				}
+				request := make([]int, m.Count)
+				mu.Lock()
+				_, err = collective.RecvMatched(ctx, m, request)
+				mu.Unlock()
+				request[0] *= 100 // the work
+				mu.Lock()
+				err = errors.Join(err, collective.Send(ctx, c, request, m.Source, 0))
+				mu.Unlock()
+				if err != nil {
+					return err
+				}
+			}
+		}
+		errs := make(chan error, 2)
+		go func() { errs <- serve() }()
+		go func() { errs <- serve() }()
+		return errors.Join(<-errs, <-errs)
+	})
+	// Unordered output:
+	// rank 1 has 100
+	// rank 2 has 200
 }
 
 // A halo is exchanged in every step, with the same slices.

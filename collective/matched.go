@@ -3,11 +3,14 @@ package collective
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/internal/p2p"
 )
 
-// Matched is a message that ProbeMatched has found, and that only RecvMatched receives. Its Status is that of Probe.
+// Matched is a message that ProbeMatched or TryProbeMatched has found, and that only RecvMatched receives. Its Status
+// is that of Probe.
 type Matched struct {
 	Status
 
@@ -17,17 +20,30 @@ type Matched struct {
 }
 
 // ProbeMatched is a Probe that takes the message it finds out of the reach of all other calls: only RecvMatched
-// receives it. So two goroutines that look for messages of any rank, one call at a time, do not receive each other's.
-// Close names a message that was not received.
+// receives it. Close names a message that was not received. Calls of other goroutines on c return ErrBusy while one
+// waits in a ProbeMatched: several goroutines that serve use TryProbeMatched.
 func ProbeMatched(ctx context.Context, c *Comm, from, tag int) (*Matched, error) {
+	m, _, err := probeMatched(ctx, "ProbeMatched", c, from, tag, comm.Forever)
+	return m, err
+}
+
+// TryProbeMatched is like ProbeMatched but does not wait: it returns false when there is no such message yet, or when
+// none can arrive any more because the senders have closed. So several goroutines can serve other ranks, with a mutex
+// around each call: they do not receive each other's messages, and one that works does not keep the others from calls.
+func TryProbeMatched(c *Comm, from, tag int) (m *Matched, found bool, err error) {
+	return probeMatched(context.Background(), "TryProbeMatched", c, from, tag, 0)
+}
+
+func probeMatched(ctx context.Context, name string, c *Comm, from, tag int, wait time.Duration) (*Matched, bool,
+	error) {
 	if from == NoRank {
-		return &Matched{Status: Status{Source: NoRank, Tag: tag}, c: c, found: p2p.Message{Peer: NoRank}}, nil
+		return &Matched{Status: Status{Source: NoRank, Tag: tag}, c: c, found: p2p.Message{Peer: NoRank}}, true, nil
 	}
-	p, err := c.inner().Messages.ProbeMatched(ctx, "ProbeMatched", from, tag)
-	if err != nil {
-		return nil, err
+	p, found, err := c.inner().Messages.ProbeMatched(ctx, name, from, tag, wait)
+	if !found {
+		return nil, false, err
 	}
-	return &Matched{Status: statusOf(p.Found()), c: c, found: p}, nil
+	return &Matched{Status: statusOf(p.Found()), c: c, found: p}, true, nil
 }
 
 // RecvMatched receives m into buf, as Recv does, and returns the number of elements received. Each Matched is received

@@ -1,12 +1,16 @@
 package collective
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestMatched: rank 0 finds messages of all ranks, its own too, and receives them later in another order, by Recvs and
@@ -120,4 +124,85 @@ func TestMatchedUnreceived(t *testing.T) {
 			t.Errorf("%v, want ErrMismatch", err)
 		}
 	}
+}
+
+// TestServersOfOneComm: two goroutines of rank 0 serve requests of other ranks on one communicator. One answers while
+// the other looks for requests, and each receives the requests that it has found.
+func TestServersOfOneComm(t *testing.T) {
+	const requests, endTag = 120, 9
+	lengthOf := func(rank, i int) int { return []int{1 + rank, 700, 1 + 20_000*(i%3)}[i%3] }
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() > 0 {
+			for i := range requests {
+				n := lengthOf(c.Rank(), i)
+				answer := make([]int64, n+1)
+				if err := Send(t.Context(), c, slices.Repeat([]int64{int64(i)}, n), 0, i%4); err != nil {
+					return err
+				}
+				got, err := Recv(t.Context(), c, answer, 0, i%4)
+				if err != nil || !slices.Equal(answer[:got], slices.Repeat([]int64{-int64(i)}, n)) {
+					return fmt.Errorf("request %d has an answer of %d elements: %w", i, got, err)
+				}
+			}
+			return Send[int64](t.Context(), c, nil, 0, endTag)
+		}
+		s := server{c: c, endTag: endTag}
+		s.clients.Store(2)
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() { errs <- s.serve(t.Context()) }()
+		}
+		return errors.Join(<-errs, <-errs)
+	})
+}
+
+// server answers requests with their negative.
+type server struct {
+	c       *Comm
+	endTag  int
+	clients atomic.Int32 // that have not sent a message with endTag
+	mu      sync.Mutex   // held during a call of c
+}
+
+// call makes a call of the communicator, one at a time.
+func (s *server) call(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
+}
+
+func (s *server) serve(ctx context.Context) error {
+	for s.clients.Load() > 0 {
+		var m *Matched
+		var found bool
+		err := s.call(func() (err error) {
+			m, found, err = TryProbeMatched(s.c, AnySource, AnyTag)
+			return err
+		})
+		if !found && err == nil {
+			time.Sleep(20 * time.Microsecond)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		request := make([]int64, m.Count)
+		if err := s.call(func() (err error) {
+			_, err = RecvMatched(ctx, m, request)
+			return err
+		}); err != nil {
+			return err
+		}
+		if m.Tag == s.endTag {
+			s.clients.Add(-1)
+			continue
+		}
+		for i := range request {
+			request[i] = -request[i]
+		}
+		if err := s.call(func() error { return Send(ctx, s.c, request, m.Source, m.Tag) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -186,9 +186,10 @@ func TestProbeFails(t *testing.T) {
 		mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 			for _, a := range [][2]int{{-2, 0}, {2, 0}, {0, -2}, {-1, 0}, {0, -1}, {AnyTag, AnySource}} {
 				_, _, err1 := TryProbe(c, a[0], a[1])
+				_, _, err4 := TryProbeMatched(c, a[0], a[1])
 				_, err2 := Recv(t.Context(), c, []int{0}, a[0], a[1])
 				_, err3 := StartRecv(c, []int{0}, a[0], a[1])
-				for _, err := range []error{err1, err2, err3} {
+				for _, err := range []error{err1, err2, err3, err4} {
 					if !errors.Is(err, ErrArgument) {
 						return fmt.Errorf("rank %d, tag %d: %v", a[0], a[1], err)
 					}
@@ -254,6 +255,9 @@ func TestProbesOfClosedRanks(t *testing.T) {
 		for _, from := range []int{AnySource, 1, 2} {
 			if st, found, err := TryProbe(c, from, AnyTag); found || err != nil {
 				return fmt.Errorf("TryProbe of %d: %v, %v, %w", from, st, found, err)
+			}
+			if m, found, err := TryProbeMatched(c, from, AnyTag); found || m != nil || err != nil {
+				return fmt.Errorf("TryProbeMatched of %d: %v, %w", from, found, err)
 			}
 			if st, found, err := ProbeFor(t.Context(), c, from, 5, time.Millisecond); found || err != nil {
 				return fmt.Errorf("ProbeFor of %d: %v, %v, %w", from, st, found, err)

@@ -29,17 +29,17 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 	return m.look(ctx, call, from, tag, wait, false)
 }
 
-// ProbeMatched finds the next message from a rank with a tag, or any, which from then on is for the Receive that
-// p2p.Message.Take makes of the result.
-func (m *Messages) ProbeMatched(ctx context.Context, call string, from, tag int) (p2p.Message, error) {
+// ProbeMatched is Probe for a message that from then on is for the Receive that p2p.Message.Take makes of the result.
+func (m *Messages) ProbeMatched(ctx context.Context, call string, from, tag int, wait time.Duration) (p2p.Message,
+	bool, error) {
 	if err := m.begin(call, &p2p.Message{Peer: from}, tag, true); err != nil {
-		return p2p.Message{}, err
+		return p2p.Message{}, false, err
 	}
 	defer m.c.End()
 	m.c.Tally.enter(status.RowProbe, 0)
 	m.c.Tally.count(status.RowProbe, 0)
-	_, _, err := m.look(ctx, call, from, tag, Forever, true)
-	return m.probe, err
+	_, found, err := m.look(ctx, call, from, tag, wait, true)
+	return m.probe, found, err
 }
 
 // look is Probe on the communicator, which is claimed, or ProbeMatched.
