@@ -36,7 +36,7 @@ var (
 	// WithStallTimeout.
 	ErrStalled = setup.ErrStalled
 
-	// ErrAborted: a rank called Abort.
+	// ErrAborted: a rank called Abort, or its function in a call (see AllReduceFunc) or its observer panicked.
 	ErrAborted = setup.ErrAborted
 
 	// ErrLink: a link between two ranks broke, or carried data that violates its protocol.

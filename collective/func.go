@@ -25,6 +25,8 @@ import (
 // f is called for parts of the slices, on several ranks and in any order of the parts. Elements that are larger than a
 // slot of a link (see WithSlots) go to all ranks, each of which combines them by itself. After an error the contents of
 // recv are undefined, and of send where it shares memory with recv.
+//
+// If f panics, the call returns an ErrAborted on all ranks, with the words and the place of the panic.
 func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
 	return c.inner().Run(ctx, funcArgs(new(comm.Args), c, plan.AllReduce, send, recv, f, -1))
 }

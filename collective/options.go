@@ -45,7 +45,8 @@ type Event = setup.Event
 
 // WithObserver sets a function that is called after each call of this rank on the communicator, and on those that Split
 // makes of it: for traces and metrics of the program. It runs in the goroutine of the call, before the call returns. It
-// must be quick, must not wait, and must not use the communicator.
+// must be quick, must not wait, and must not use the communicator. If it panics, the communicator ends with an
+// ErrAborted on all ranks.
 //
 // With an observer the clock is read twice for every call, which takes about 0.1 us, and the function is called.
 // Without one there is no cost. Device calls are not reported: they end in their streams.

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
@@ -201,7 +202,19 @@ func (r *recorder) report(took, waited time.Duration) {
 	if r.c.failure.err != nil {
 		e.Err = r.c.failure.err
 	}
+	returned := false
+	defer func() {
+		why := recover()
+		if returned {
+			return
+		}
+		r.c.Links.Abort(engine.Panicked(r.c.Rank, e.Call, "the observer", why))
+		if why == nil { // nothing below returns to End
+			r.c.claim.state.Store(unclaimed)
+		}
+	}()
 	r.observe(e)
+	returned = true
 }
 
 // label returns the number of the name of a plan.

@@ -71,9 +71,9 @@ func (c *Call) bytes() int64 {
 // Done reports whether this rank's part of the call is done.
 func (c *Call) Done() bool { return c.done }
 
-// finish does the remaining work when all tracks have run, and releases the caller's memory.
+// finish does the remaining work when all tracks have run, and releases the caller's memory. After the panic of a
+// function of the caller c is not done.
 func (c *Call) finish() {
-	c.done = true
 	if c.Divide > 1 {
 		if c.Out != nil {
 			kernel.Scale(c.DType, c.Out, c.Divide)
@@ -84,9 +84,10 @@ func (c *Call) finish() {
 			}
 		}
 	}
-	if c.Then != nil {
-		c.Then()
+	if c.Then != nil && !c.runThen() {
+		return
 	}
+	c.done = true
 	c.In, c.Out, c.Then = nil, nil, nil
 	clear(c.Pieces)
 }

@@ -40,6 +40,8 @@ type Engine struct {
 	pieces  [][]byte // and the parts of them that belong to one piece
 	tiny    [tiny]byte
 	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand, or the value of a function
+
+	broken error // the panic of a function of the caller, after which nothing moves
 }
 
 // Lending is when ranks read payloads from their sender's own memory, where they can.

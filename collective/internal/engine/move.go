@@ -40,6 +40,9 @@ func (t *track) take(s *step, from, n int) (bool, error) {
 	} else {
 		t.move(s, to, from, n)
 	}
+	if e.broken != nil {
+		return false, e.broken
+	}
 	t.publish(s, lends)
 	return true, nil
 }
@@ -170,7 +173,7 @@ func (e *Engine) call(c *Call, value []byte, operands [][]byte) {
 	}
 	copy(acc, operands[0])
 	for _, b := range operands[1:] {
-		c.Func.Combine(acc, b)
+		c.combine(acc, b)
 	}
 	copy(value, acc)
 }

@@ -136,7 +136,7 @@ func (e *Engine) Poll() error {
 			return nil
 		}
 		if !e.pop() {
-			return nil
+			return e.broken
 		}
 	}
 	return nil
@@ -162,7 +162,9 @@ func (c *Call) later() bool { return c.program.e.aside && (c.Func != nil || c.Th
 // its turn now.
 func (e *Engine) pop() bool {
 	for c := e.first; c != nil && c.left == 0 && !c.later(); c = e.first {
-		c.finish()
+		if c.finish(); !c.done {
+			return false
+		}
 		e.first = c.next
 		if e.first == nil {
 			e.last = nil

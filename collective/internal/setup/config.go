@@ -87,6 +87,11 @@ func (c *Config) Note(text string) {
 	case c.Logger == nil:
 		fmt.Fprint(os.Stderr, text)
 	default:
+		defer func() {
+			if why := recover(); why != nil { // a notice is no reason to leave a call that the other ranks make
+				fmt.Fprintf(os.Stderr, "%streerun: the logger panicked: %v\n", text, why)
+			}
+		}()
 		c.Logger.Info(strings.TrimRight(text, "\n"))
 	}
 }

@@ -43,7 +43,7 @@ var (
 	// WithStallTimeout.
 	ErrStalled = waits.ErrStalled
 
-	// ErrAborted: a rank called Abort.
+	// ErrAborted: a rank called Abort, or its function in a call or its observer panicked.
 	ErrAborted = errors.New("a rank aborted the communicator")
 
 	// ErrLink: a link between two ranks broke, or carried invalid data.
