@@ -50,8 +50,8 @@ type Buckets[T Element] struct {
 	buckets []bucket[T] // in the order in which they start
 	ready   []bool      // by slice: in this pass
 	order   []int32     // the slices that are ready, in this order
-	started int         // buckets that have started in this pass
-	last    Request     // the AllReduce of the bucket that has started last
+	started []Request   // the AllReduces of the buckets that have started in this pass
+	last    Request     // that of the bucket that has started last
 	agreed  bool        // whether there has been a pass
 }
 
@@ -170,12 +170,12 @@ func (b *Buckets[T]) begin() {
 		b.buckets[i].left = b.buckets[i].count
 	}
 	clear(b.ready)
-	b.order, b.started = b.order[:0], 0
+	b.order, b.started = b.order[:0], b.started[:0]
 }
 
 // Ready reports that slice i has its value of this pass. It starts all buckets that are ready, and moves those under
-// way. From then on until Wait the slice must not be touched. Ready does not wait for other ranks, unless 256 buckets
-// are under way: then it waits for the first of them, whatever order the ranks have.
+// way, but does not wait for other ranks: while some 256 calls are under way, a bucket starts with a later Ready, or in
+// Wait. From then on until Wait the slice must not be touched.
 //
 // Calling it twice for a slice in a pass is an ErrArgument. After an ErrBusy the slice is ready; its bucket starts with
 // a later Ready, or in Wait.
@@ -191,14 +191,18 @@ func (b *Buckets[T]) Ready(i int) error {
 	}
 	b.ready[i], b.order = true, append(b.order, int32(i))
 	b.buckets[b.at[i]].left--
-	before := b.started
-	if err := b.start(); err != nil || b.started > before {
-		return err
+	for {
+		room, err := comm.Room(b.c.inner(), name)
+		switch {
+		case !b.startable() && errors.Is(err, ErrBusy):
+			return nil // the call of the other goroutine moves those under way
+		case err != nil || !room || !b.startable():
+			return err
+		}
+		if err := b.startNext(); err != nil {
+			return err
+		}
 	}
-	if _, err := b.last.Test(); !errors.Is(err, ErrBusy) { // else the call of the other goroutine moves them
-		return err
-	}
-	return nil
 }
 
 // refused returns the error of a call that the pass does not allow: where the communicator has failed or is closed,
@@ -214,22 +218,24 @@ func (b *Buckets[T]) refused(name, format string, v ...any) error {
 	return b.c.inner().ArgumentError(name, format, v...)
 }
 
-// start starts the buckets that are ready.
-func (b *Buckets[T]) start() (err error) {
-	for ; b.started < len(b.buckets) && b.buckets[b.started].left == 0; b.started++ {
-		n := &b.buckets[b.started]
-		var r Request
-		if len(n.slices) == 1 {
-			r, err = b.c.begun(n.args)
-		} else {
-			r, err = startPieces(b.c, n.args, n.slices, n.slices)
-		}
-		if err != nil {
-			return err
-		}
-		b.last = r
+// startable reports whether the next bucket is ready.
+func (b *Buckets[T]) startable() bool {
+	n := len(b.started)
+	return n < len(b.buckets) && b.buckets[n].left == 0
+}
+
+// startNext starts the next bucket.
+func (b *Buckets[T]) startNext() (err error) {
+	n, r := &b.buckets[len(b.started)], Request{}
+	if len(n.slices) == 1 {
+		r, err = b.c.begun(n.args)
+	} else {
+		r, err = startPieces(b.c, n.args, n.slices, n.slices)
 	}
-	return nil
+	if err == nil {
+		b.started, b.last = append(b.started, r), r
+	}
+	return err
 }
 
 // Wait returns when all slices have the combination of all ranks, and so ends the pass. If slices are not ready, it
@@ -248,8 +254,15 @@ func (b *Buckets[T]) Wait(ctx context.Context) error {
 		return b.refused("Buckets.Wait", "%d of %d slices are not ready: %v (hint: all become ready once in "+
 			"each pass, also with zeros)", len(missing), len(b.of), missing[:min(len(missing), 20)])
 	}
-	if err := b.start(); err != nil {
-		return err
+	for b.startable() {
+		if n := len(b.started) - comm.InFlight/2; n >= 0 { // there is room behind it, and ctx may end here
+			if err := b.started[n].Wait(ctx); err != nil {
+				return err
+			}
+		}
+		if err := b.startNext(); err != nil {
+			return err
+		}
 	}
 	if err := b.last.Wait(ctx); err != nil {
 		return err

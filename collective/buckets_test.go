@@ -138,8 +138,8 @@ func TestBucketsOrder(t *testing.T) {
 				if err := b.Ready(i); err != nil {
 					return err
 				}
-				if b.started != started[k] {
-					return fmt.Errorf("rank %d: %d buckets have started after slices %v", c.Rank(), b.started, order[:k+1])
+				if len(b.started) != started[k] {
+					return fmt.Errorf("rank %d: %d buckets have started after slices %v", c.Rank(), len(b.started), order[:k+1])
 				}
 			}
 			return b.Wait(t.Context())
@@ -179,7 +179,7 @@ func TestBucketsBetweenCalls(t *testing.T) {
 				return err
 			}
 			if settled, err := settles(c, time.Minute); !settled || err != nil {
-				return fmt.Errorf("rank %d: %d of 2 buckets have started and are under way: %w", c.Rank(), b.started, err)
+				return fmt.Errorf("rank %d: %d of 2 buckets have started and are under way: %w", c.Rank(), len(b.started), err)
 			}
 			if v := list[2][5]; v != 10 {
 				return fmt.Errorf("rank %d: an element is %d before Wait, want 10", c.Rank(), v)

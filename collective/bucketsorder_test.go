@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/collective/internal/comm"
 )
@@ -116,4 +117,92 @@ func TestMoreBucketsThanCalls(t *testing.T) {
 			return err
 		})
 	}
+}
+
+// TestReadyWaitsForNoRank: Ready returns also where the calls under way are as many as there can be and the other rank
+// has started none. Where it waits for a message that follows the last Ready, that is a circle otherwise.
+func TestReadyWaitsForNoRank(t *testing.T) {
+	const count = 2*comm.InFlight + 50
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		of := make([][]int32, count)
+		for i := range of {
+			of[i] = []int32{int32(i)}
+		}
+		b, err := NewBuckets(t.Context(), c, of, Sum, 1)
+		if err != nil {
+			return err
+		}
+		d, err := c.Dup(t.Context())
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		for pass := range 2 {
+			if c.Rank() == 1 {
+				err = received(t.Context(), d, make([]int32, 1), 0, pass)
+			}
+			for i := range slices.Backward(of) {
+				of[i][0] = int32(i + pass)
+				err = cmp.Or(err, b.Ready(i))
+			}
+			if c.Rank() == 0 {
+				err = cmp.Or(err, Send(t.Context(), d, []int32{1}, 1, pass))
+			}
+			err = cmp.Or(err, b.Wait(t.Context()))
+			for i := range of {
+				if want := int32(2 * (i + pass)); err == nil && of[i][0] != want {
+					return fmt.Errorf("pass %d: slice %d is %d, want %d", pass, i, of[i][0], want)
+				}
+			}
+		}
+		return err
+	})
+}
+
+// TestContextOfManyBuckets: the context of Wait ends it also while it waits for room.
+func TestContextOfManyBuckets(t *testing.T) {
+	failed := make(chan struct{})
+	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		of := make([][]int32, 2*comm.InFlight)
+		for i := range of {
+			of[i] = []int32{1}
+		}
+		b, err := NewBuckets(t.Context(), c, of, Sum, 1)
+		if err != nil || c.Rank() == 1 {
+			<-failed
+			return cmp.Or(err, Barrier(t.Context(), c))
+		}
+		for i := range of {
+			err = cmp.Or(err, b.Ready(i))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		defer close(failed)
+		return cmp.Or(err, b.Wait(ctx))
+	})
+	for r, err := range errs {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// TestReadyAfterClose: it is an ErrClosed also where the slice completes no bucket.
+func TestReadyAfterClose(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		d, err := c.Dup(t.Context())
+		if err != nil {
+			return err
+		}
+		b, err := NewBuckets(t.Context(), d, [][]int32{{1}, {2}, {3}}, Sum, 8)
+		if err := cmp.Or(err, d.Close()); err != nil {
+			return err
+		}
+		for i := range 3 {
+			if err := b.Ready(i); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "Buckets.Ready") {
+				return fmt.Errorf("slice %d: %w", i, err)
+			}
+		}
+		return nil
+	})
 }

@@ -289,6 +289,30 @@ func (c *Comm) MakeRoom(ctx context.Context) error {
 	return nil
 }
 
+// Room moves the calls under way on c for a call with a name, and reports whether that can begin, after a look, without a
+// wait for one of them.
+func Room(c *Comm, call string) (bool, error) {
+	if err := c.Claim(call); err != nil {
+		return false, err
+	}
+	defer c.End()
+	err := c.Engine.Poll()
+	fault, failed := c.Endpoint.Aborted()
+	if err != nil {
+		fault, failed = transport.CallFault(err, c.Rank, call), true
+	}
+	if failed {
+		return false, c.failure.during(fault, call, undefinedAnyhow)
+	}
+	reusePlace(c)
+	for n := uint64(1); n <= 2; n++ {
+		if old := c.CallAt(c.Seq + n); old.ID.Seq != 0 && !old.Done() {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // reusePlace gives the next call of c the place of the latest one, if that is done, and so all before it are.
 func reusePlace(c *Comm) {
 	if latest := c.CallAt(c.Seq); latest.ID.Seq == c.Seq && latest.Done() {
