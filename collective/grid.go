@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/internal/p2p"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Grid numbers the ranks of a communicator as the points of a grid, the last dimension fastest, as MPI's Cartesian
@@ -124,8 +125,8 @@ func (g *Grid) Shift(dim, by int) (lower, higher int) {
 // Exchange exchanges messages with both neighbors in every dimension, all at once: send[2*d] goes to the lower neighbor
 // in dimension d and recv[2*d] comes from it, send[2*d+1] and recv[2*d+1] are those of the higher one. Slices without a
 // neighbor are left as they are. Both ends of a pair give slices of the same length and type: a difference is an
-// ErrMismatch on all ranks. No other messages with this tag are under way between neighbors. After an error the
-// contents of recv are undefined.
+// ErrMismatch on all ranks. No slice of recv that is used overlaps another slice that is used. No other messages with
+// this tag are under way between neighbors. After an error the contents of recv are undefined.
 func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) error {
 	const name = "Exchange"
 	if g == nil {
@@ -145,5 +146,31 @@ func Exchange[T any](ctx context.Context, g *Grid, send, recv [][]T, tag int) er
 			messageOf(&receives[2*d+1-i], recv[2*d+i], peer, tag)
 		}
 	}
+	if refusal := overlapIn(receives, sends); refusal != "" {
+		return in.ArgumentError(name, "%s", refusal)
+	}
 	return in.Messages.Exchange(ctx, name, receives, sends, tag)
+}
+
+// overlapIn returns why these messages cannot be exchanged at once, "" where each receive has memory of its own.
+func overlapIn(receives, sends []p2p.Message) string {
+	for i := range receives {
+		overlaps := func(m *p2p.Message) bool {
+			return m.Peer != NoRank && kernel.OverlapOf(receives[i].Buf, m.Buf) != kernel.Apart
+		}
+		if receives[i].Peer == NoRank {
+			continue
+		}
+		for k := range sends {
+			if overlaps(&sends[k]) {
+				return fmt.Sprintf("slice %d of send and slice %d of recv overlap", k, i^1)
+			}
+		}
+		for k := range i {
+			if overlaps(&receives[k]) {
+				return fmt.Sprintf("slices %d and %d of recv overlap", min(k^1, i^1), max(k^1, i^1))
+			}
+		}
+	}
+	return ""
 }

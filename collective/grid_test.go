@@ -106,7 +106,7 @@ func TestGridArguments(t *testing.T) {
 		}
 		x := [][]int{{1}, {1}}
 		for _, tag := range []int{AnyTag, -1} {
-			err := Exchange(ctx, g, x, x, tag)
+			err := Exchange(ctx, g, x, [][]int{{0}, {0}}, tag)
 			if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "Exchange on") {
 				return fmt.Errorf("tag %d: %w", tag, err)
 			}
@@ -137,4 +137,45 @@ func TestGridExchangeOfOtherLengths(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestGridExchangeOverlap: slices that share memory are refused where one of them is received, and only where they have
+// neighbors.
+func TestGridExchangeOverlap(t *testing.T) {
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		ring, err := NewGrid(c, []int{3}, []bool{true})
+		if err != nil {
+			return err
+		}
+		m := []int{10 * c.Rank(), 0, 0, 0, 0}
+		for want, of := range map[string][2][][]int{
+			"slice 1 of send and slice 0 of recv": {{m[:1], m[1:2]}, {m[1:2], m[2:3]}},
+			"slice 0 of send and slice 1 of recv": {{m[:2], m[:2]}, {m[3:5], m[1:3]}},
+			"slices 0 and 1 of recv":              {{m[:1], m[:1]}, {m[1:2], m[1:2]}},
+		} {
+			err := Exchange(t.Context(), ring, of[0], of[1], 0)
+			if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), want+" overlap") {
+				return fmt.Errorf("%s: %w", want, err)
+			}
+		}
+		line, err := NewGrid(c, []int{3}, nil)
+		if err != nil {
+			return err
+		}
+		lower, higher := []int{-1}, []int{-1}
+		send, recv := [][]int{m[:1], m[:1]}, [][]int{lower, higher} // both neighbors get the same slice
+		switch c.Rank() {
+		case 0:
+			send[0], recv[0] = higher, higher
+		case 2:
+			send[1], recv[1] = lower, lower
+		}
+		if err := Exchange(t.Context(), line, send, recv, 0); err != nil {
+			return err
+		}
+		if r := c.Rank(); r > 0 && lower[0] != 10*(r-1) || r < 2 && higher[0] != 10*(r+1) {
+			return fmt.Errorf("%v came from the lower neighbor, %v from the higher one", lower, higher)
+		}
+		return nil
+	})
 }
