@@ -236,6 +236,7 @@ func TestDeviceMessageArguments(t *testing.T) {
 		for want, err := range map[string]error{
 			"rank 2 of 2":           SendDevice(ctx, c, s, x, 2),
 			"rank -1 of 2":          RecvDevice(ctx, c, s, x, -1),
+			"NoRank is for":         SendDevice(ctx, c, s, x, NoRank),
 			"exchanges with itself": SendDevice(ctx, c, s, x, c.Rank()),
 			"as many elements":      SendRecvDevice(ctx, c, s, x.Slice(0, 1), c.Rank(), x.Slice(1, 3), c.Rank()),
 			"send and recv overlap": SendRecvDevice(ctx, c, s, x.Slice(0, 4), 1-c.Rank(), x.Slice(3, 8), 1-c.Rank()),

@@ -36,12 +36,12 @@ func TryProbeMatched(c *Comm, from, tag int) (m *Matched, found bool, err error)
 
 func probeMatched(ctx context.Context, name string, c *Comm, from, tag int, wait time.Duration) (*Matched, bool,
 	error) {
-	if from == NoRank {
-		return &Matched{Status: Status{Source: NoRank, Tag: tag}, c: c, found: p2p.Message{Peer: NoRank}}, true, nil
-	}
 	p, found, err := c.inner().Messages.ProbeMatched(ctx, name, from, tag, wait)
 	if !found {
 		return nil, false, err
+	}
+	if from == NoRank {
+		return &Matched{Status: Status{Source: NoRank, Tag: tag}, c: c, found: p}, true, nil
 	}
 	return &Matched{Status: statusOf(p.Found()), c: c, found: p}, true, nil
 }

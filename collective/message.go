@@ -44,7 +44,8 @@ const (
 )
 
 // NoRank in place of a rank is no rank: a message to it or from it does nothing, a Recv returns 0, and a Probe finds at
-// once that empty message. A rank at the edge of a grid then makes the same calls as the others.
+// once that empty message. A rank at the edge of a grid then makes the same calls as the others. Their other arguments
+// are checked as usual.
 const NoRank = p2p.NoRank
 
 // Recv receives a message with a tag from rank from, which may be this rank, into buf and returns the number of
@@ -216,10 +217,8 @@ func RecvInit[T any](c *Comm, buf []T, from, tag int) (*PersistentMessage, error
 func messageInit[T any](c *Comm, name string, buf []T, peer, tag int, send bool) (*PersistentMessage, error) {
 	p := &PersistentMessage{c: c, name: name, tag: tag, send: send}
 	messageOf(&p.message, buf, peer, tag).Fewer = !send
-	if peer != NoRank {
-		if err := c.inner().Messages.Check(name, &p.message, tag, !send); err != nil {
-			return nil, err
-		}
+	if err := c.inner().Messages.Check(name, &p.message, tag, !send); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

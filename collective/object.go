@@ -162,10 +162,11 @@ func GatherObject[T any](ctx context.Context, c *Comm, v T, root int) ([]T, erro
 	return gatherObjects(ctx, c, calls.GatherObject, v, root)
 }
 
-// gatherObjects sends v of all ranks to root, or to all ranks if root is negative, in calls of a kind.
+// gatherObjects sends v of all ranks to root in a GatherObject, and to all ranks in calls of another kind.
 func gatherObjects[T any](ctx context.Context, c *Comm, kind calls.Kind, v T, root int) ([]T, error) {
 	name := kind.String()
-	if root >= c.inner().Size {
+	toAll := kind != calls.GatherObject
+	if !toAll && (root < 0 || root >= c.inner().Size) {
 		return nil, c.inner().ArgumentError(name, "root %d of %d ranks", root, c.inner().Size)
 	}
 	mine, length, failed := encoded(v, c.inner().Size)
@@ -183,10 +184,10 @@ func gatherObjects[T any](ctx context.Context, c *Comm, kind calls.Kind, v T, ro
 	padded, all := make([]byte, longest), []byte(nil)
 	copy(padded, mine)
 	var err error
-	if root < 0 || root == c.inner().Rank {
+	if toAll || root == c.inner().Rank {
 		all = make([]byte, int(longest)*c.inner().Size)
 	}
-	if root < 0 {
+	if toAll {
 		err = gatherAs(ctx, c, kind, padded, all)
 	} else {
 		err = runObject(ctx, c, argsOf(new(comm.Args), c, plan.Gather, root, padded, all))

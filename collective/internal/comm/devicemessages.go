@@ -62,6 +62,9 @@ func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out
 		if m == nil {
 			continue
 		}
+		if m.Peer == p2p.NoRank {
+			return c.ArgumentError(call, "NoRank is for messages of host memory")
+		}
 		if err := c.Messages.Check(call, &p2p.Message{Peer: m.Peer}, 0, false); err != nil {
 			return err
 		}

@@ -23,17 +23,6 @@ type Messages struct {
 // SendRecv sends out and receives in side by side, and returns the received message and how many bytes came.
 func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) (p2p.Got, int, error) {
 	const name = "SendRecv"
-	switch none := (p2p.Got{From: p2p.NoRank, Tag: int32(tag)}); {
-	case out.Peer == p2p.NoRank && in.Peer == p2p.NoRank:
-		return none, 0, nil
-	case out.Peer == p2p.NoRank:
-		in.Got = new(p2p.Got)
-		n, err := m.Run(ctx, name, in, tag, false)
-		return *in.Got, n, err
-	case in.Peer == p2p.NoRank:
-		_, err := m.Run(ctx, name, out, tag, true)
-		return none, 0, err
-	}
 	if err := m.Check(name, out, tag, false); err != nil { // before either is begun
 		return p2p.Got{}, 0, err
 	}
@@ -41,6 +30,17 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 		return p2p.Got{}, 0, err
 	}
 	defer m.c.End()
+	switch none := (p2p.Got{From: p2p.NoRank, Tag: int32(tag)}); {
+	case out.Peer == p2p.NoRank && in.Peer == p2p.NoRank:
+		return none, 0, nil
+	case out.Peer == p2p.NoRank:
+		in.Got = new(p2p.Got)
+		n, err := m.run(ctx, name, in, false)
+		return *in.Got, n, err
+	case in.Peer == p2p.NoRank:
+		_, err := m.run(ctx, name, out, true)
+		return none, 0, err
+	}
 	m.came, in.Got = p2p.Got{}, &m.came
 	m.c.Tally.enter(status.RowRecv, len(in.Buf)) // which the Send is a part of
 	var sent, begun p2p.Ref
@@ -70,7 +70,7 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) 
 // ownTag is the tag of messages that make up a call; callers' tags are not negative.
 const ownTag = -1
 
-// Check refuses a message that this communicator cannot carry. anyOf allows AnySource and AnyTag.
+// Check refuses a message that this communicator cannot carry. NoRank is allowed, and with anyOf AnySource and AnyTag.
 func (m *Messages) Check(call string, p *p2p.Message, tag int, anyOf bool) error {
 	source, tags, peer := "", "", p.Peer
 	if anyOf {
@@ -83,7 +83,7 @@ func (m *Messages) Check(call string, p *p2p.Message, tag int, anyOf bool) error
 		return m.c.ArgumentError(call, "AnySource is for receives and probes: want one rank")
 	case !anyOf && tag == p2p.AnyTag:
 		return m.c.ArgumentError(call, "AnyTag is for calls that only receive or probe: want a tag of 0..%d", math.MaxInt32)
-	case peer < 0 && !(anyOf && peer == p2p.AnySource):
+	case peer < 0 && peer != p2p.NoRank && !(anyOf && peer == p2p.AnySource):
 		return m.c.ArgumentError(call, "rank %d of %d, want 0..%d%s (hint: in Go the rank before this one is "+
 			"(rank-1+size) %% size)", peer, m.c.Size, m.c.Size-1, source)
 	case peer >= m.c.Size:
@@ -106,13 +106,13 @@ func (m *Messages) begin(call string, p *p2p.Message, tag int, anyOf bool) error
 
 // Start begins a message, a Send or a Receive.
 func (m *Messages) Start(call string, p *p2p.Message, tag int, send bool) (Request, error) {
-	if p.Peer == p2p.NoRank {
-		return Request{Got: &p2p.Got{From: p2p.NoRank, Tag: p.Tag}}, nil
-	}
 	if err := m.begin(call, p, tag, p.Fewer); err != nil {
 		return Request{}, err
 	}
 	defer m.c.End()
+	if p.Peer == p2p.NoRank {
+		return Request{Got: &p2p.Got{From: p2p.NoRank, Tag: p.Tag}}, nil
+	}
 	if p.Fewer {
 		p.Got = m.newGot()
 		p.Got.Uncounted = -len(p.Buf)
@@ -146,13 +146,13 @@ func (m *Messages) newGot() *p2p.Got {
 // Run begins a message and waits for it, without letting another call in
 // between. It returns how many bytes were moved.
 func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int, send bool) (int, error) {
-	if p.Peer == p2p.NoRank {
-		return 0, nil
-	}
 	if err := m.begin(call, p, tag, p.Fewer); err != nil {
 		return 0, err
 	}
 	defer m.c.End()
+	if p.Peer == p2p.NoRank {
+		return 0, nil
+	}
 	return m.run(ctx, call, p, send)
 }
 
@@ -160,9 +160,6 @@ func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int
 // call in between. Those of no rank are left out.
 func (m *Messages) Exchange(ctx context.Context, call string, in, out []p2p.Message, tag int) error {
 	for _, p := range slices.Concat(in, out) {
-		if p.Peer == p2p.NoRank {
-			continue
-		}
 		if err := m.Check(call, &p, tag, false); err != nil {
 			return err
 		}
@@ -199,13 +196,13 @@ func (m *Messages) Exchange(ctx context.Context, call string, in, out []p2p.Mess
 // SendSync sends p, and waits until its receiver has received it.
 func (m *Messages) SendSync(ctx context.Context, p *p2p.Message, tag int) error {
 	const name = "SendSync"
-	if p.Peer == p2p.NoRank {
-		return nil
-	}
 	if err := m.begin(name, p, tag, false); err != nil {
 		return err
 	}
 	defer m.c.End()
+	if p.Peer == p2p.NoRank {
+		return nil
+	}
 	receipt := p.Receipt(name)
 	if err := m.c.Engine.Messages.Start(receipt, false); err != nil {
 		return m.fail(transport.CallFault(err, m.c.Rank, receipt.String()), receipt)
@@ -224,13 +221,13 @@ func (m *Messages) SendSync(ctx context.Context, p *p2p.Message, tag int) error 
 // another call in between. room returns the memory for so many bytes.
 func (m *Messages) RunNew(ctx context.Context, call string, p *p2p.Message, tag int,
 	room func(n int64) []byte) (p2p.Got, error) {
-	if p.Peer == p2p.NoRank {
-		return p2p.Got{From: p2p.NoRank, Tag: p.Tag}, nil
-	}
 	if err := m.begin(call, p, tag, true); err != nil {
 		return p2p.Got{}, err
 	}
 	defer m.c.End()
+	if p.Peer == p2p.NoRank {
+		return p2p.Got{From: p2p.NoRank, Tag: p.Tag}, nil
+	}
 	m.c.Tally.enter(status.RowRecv, 0)
 	g, _, err := m.look(ctx, call, p.Peer, tag, Forever, false)
 	if err == nil {

@@ -17,13 +17,13 @@ const Forever = engine.Forever
 // Probe finds the next message from a rank with a tag, or any, and waits for one for so long.
 func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait time.Duration) (p2p.Got, bool,
 	error) {
-	if from == p2p.NoRank {
-		return p2p.Got{From: p2p.NoRank, Tag: int32(tag)}, true, nil
-	}
 	if err := m.begin(call, &p2p.Message{Peer: from}, tag, true); err != nil {
 		return p2p.Got{}, false, err
 	}
 	defer m.c.End()
+	if from == p2p.NoRank {
+		return p2p.Got{From: p2p.NoRank, Tag: int32(tag)}, true, nil
+	}
 	m.c.Tally.enter(status.RowProbe, 0)
 	m.c.Tally.count(status.RowProbe, 0)
 	return m.look(ctx, call, from, tag, wait, false)
@@ -36,6 +36,9 @@ func (m *Messages) ProbeMatched(ctx context.Context, call string, from, tag int,
 		return p2p.Message{}, false, err
 	}
 	defer m.c.End()
+	if from == p2p.NoRank {
+		return p2p.Message{Peer: from}, true, nil
+	}
 	m.c.Tally.enter(status.RowProbe, 0)
 	m.c.Tally.count(status.RowProbe, 0)
 	_, found, err := m.look(ctx, call, from, tag, wait, true)

@@ -289,8 +289,8 @@ func (c *Comm) MakeRoom(ctx context.Context) error {
 	return nil
 }
 
-// Room moves the calls under way on c for a call with a name, and reports whether that can begin, after a look, without a
-// wait for one of them.
+// Room moves the calls under way on c for a call with a name, and reports whether that can begin, after a look, without
+// a wait for one of them.
 func Room(c *Comm, call string) (bool, error) {
 	if err := c.Claim(call); err != nil {
 		return false, err

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// combine has the function of the caller combine two chunks. Its panic ends the call on all ranks, and no goroutine: the
-// one that polls may be in another call.
+// combine has the function of the caller combine two chunks. Its panic ends the call on all ranks, and no goroutine:
+// the one that polls may be in another call.
 func (c *Call) combine(into, from []byte) {
 	returned := false
 	defer func() { c.caught(returned, recover()) }()
