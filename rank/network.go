@@ -39,12 +39,12 @@ var (
 // the name stands for the loopback.
 const ownSeedLimit = 2 * time.Second
 
-// findNetwork chooses addresses. Ranks that are known to be on one host, or that meet at a loopback address, use the
-// loopback. Others listen at all addresses, and offer those that package iface chooses, beginning with the address on
-// the way to rank 0.
-func findNetwork(ctx context.Context, cfg *config) (*network, error) {
+// findNetwork chooses addresses. Ranks that are known to be on one host, as oneHost reports, or that meet at a loopback
+// address, use the loopback. Others listen at all addresses, and offer those that package iface chooses, beginning with
+// the address on the way to rank 0.
+func findNetwork(ctx context.Context, cfg *config, oneHost bool) (*network, error) {
 	n := &network{}
-	if cfg.Seed == "" && cfg.OneHost() {
+	if cfg.Seed == "" && oneHost {
 		n.useLoopback(loopback4)
 		return n, nil
 	}

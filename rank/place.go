@@ -35,11 +35,11 @@ type introduction struct {
 	More []netip.Addr // beyond those of Meta
 }
 
-// openDoor begins to listen.
+// openDoor begins to listen. Ranks of the next epoch may be on other hosts, although those of this one are on one.
 func openDoor(ctx context.Context, cfg *config) (d *door, err error) {
 	d = new(door)
 	if err = cfg.CheckPorts(cfg.parsed.Ports); err == nil {
-		d.net, err = findNetwork(ctx, cfg)
+		d.net, err = findNetwork(ctx, cfg, cfg.OneHost() && !cfg.OtherHosts)
 	}
 	if err == nil {
 		d.ln, err = listen(d.net.listen, 0, cfg.parsed.Ports, cfg.LocalRank, d.net.seedPort)

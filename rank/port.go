@@ -41,7 +41,7 @@ func (p *port) open(ctx context.Context, cfg *config) error {
 	if err != nil {
 		return err
 	}
-	if p.net, err = findNetwork(ctx, cfg); err != nil {
+	if p.net, err = findNetwork(ctx, cfg, cfg.OneHost()); err != nil {
 		return err
 	}
 	ln, err := listen(p.net.listen, p.net.port, cfg.parsed.Ports, cfg.LocalRank, p.net.seedPort)

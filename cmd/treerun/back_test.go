@@ -11,11 +11,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/rank"
 )
 
-// returner is a rank that kills the agent of its host in epoch 0, on host b. It leaves its epoch when ranks wait, and
-// ends in an epoch of all, after the first.
+// returner is a rank that kills the agent of its host in epoch 0, on the host of its argument. It leaves its epoch when
+// ranks wait, and ends in an epoch of all, after the first.
 func returner() {
 	epochs := 0
 	for w, err := range rank.Worlds(context.Background()) {
@@ -36,7 +37,7 @@ func returner() {
 				os.Exit(6)
 			}
 		}
-		if w.Epoch() == 0 && w.Host() == "b" && w.LocalRank() == 0 {
+		if w.Epoch() == 0 && w.Host() == os.Args[1] && w.LocalRank() == 0 {
 			_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
 		}
 		select {
@@ -47,31 +48,49 @@ func returner() {
 }
 
 // A host that was lost is tried again. Its ranks start there, and the others, which go on without them, pause for one
-// agreement.
+// agreement. The survivors are all on one host, which in a network namespace shares no loopback with the other.
 func TestHostBack(t *testing.T) {
 	launcher, _ := chaosBinaries(t)
-	for _, flags := range []string{"--on-failure shrink", "--on-failure respawn --max-restarts 0 --push"} {
-		t.Run(flags, func(t *testing.T) {
+	program := install(t, t.TempDir(), "returner")
+	inNamespaces := func(t *testing.T) []string {
+		return []string{"--launch-agent", nethosts.Up(t, 2, nethosts.Options{Prefix: "n"}).Agent(), "-H", "n0:1,n1:2"}
+	}
+	here := func(*testing.T) []string { return []string{"--launch-agent", hostAgent, "-H", "n0:1,n1:2"} }
+	for name, c := range map[string]struct {
+		hosts func(t *testing.T) []string
+		flags string
+	}{
+		"shrink":                {here, "--on-failure shrink"},
+		"respawn":               {here, "--on-failure respawn --max-restarts 0 --push"},
+		"shrink in namespaces":  {inNamespaces, "--on-failure shrink"},
+		"respawn in namespaces": {inNamespaces, "--on-failure respawn --max-restarts 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{"--launch-agent", hostAgent}, strings.Fields("-H a:1,b:2 --tag-output=false "+flags)...)
-			l := startTreerun(t, func(c *exec.Cmd) { c.Path = launcher }, append(args, install(t, t.TempDir(), "returner"))...)
+			args := append(c.hosts(t), append(strings.Fields("--tag-output=false "+c.flags), program, "n1")...)
+			l := startTreerun(t, func(c *exec.Cmd) { c.Path = launcher }, args...)
 			l.checkEnd(0)
-			out := strings.Join(l.output, "\n")
-			for _, want := range []string{"epoch 1: rank 0 of 1 on host a, lost [1 2], joined [], its epoch number 2",
-				"epoch 2: rank 0 of 3 on host a, lost [], joined [1 2], its epoch number 3",
-				"epoch 2: rank 2 of 3 on host b, lost [], joined [1 2], its epoch number 1"} {
-				if !strings.Contains(out, want) {
-					t.Errorf("%q is missing in\n%s", want, out)
-				}
-			}
-			for _, want := range []string{"with 2 ranks (1,2): ", "; the other ranks continue\n",
-				"treerun: host b is back: starting 2 ranks (1,2), to be taken in when the program leaves its epoch\n",
-				"ended well with 3 (0-2)"} {
-				if !strings.Contains(l.stderr.String(), want) {
-					t.Errorf("%q is missing in\n%s", want, &l.stderr)
-				}
-			}
+			checkBack(t, strings.Join(l.output, "\n"), l.stderr.String())
 		})
+	}
+}
+
+// checkBack checks the output of a job whose host n1 has come back.
+func checkBack(t *testing.T, out, stderr string) {
+	t.Helper()
+	for _, want := range []string{"epoch 1: rank 0 of 1 on host n0, lost [1 2], joined [], its epoch number 2",
+		"epoch 2: rank 0 of 3 on host n0, lost [], joined [1 2], its epoch number 3",
+		"epoch 2: rank 2 of 3 on host n1, lost [], joined [1 2], its epoch number 1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	for _, want := range []string{"with 2 ranks (1,2): ", "; the other ranks continue\n",
+		"treerun: host n1 is back: starting 2 ranks (1,2), to be taken in when the program leaves its epoch\n",
+		"ended well with 3 (0-2)"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%q is missing in\n%s", want, stderr)
+		}
 	}
 }
 

@@ -84,10 +84,13 @@ type File struct {
 	// each epoch. Joining is true for a rank that was started later: it begins with Renew, and its first world is that of
 	// a Roster. Its Rank, Size and Hosts are those of the job's start, and its Rank is its origin.
 	Renews, Joining bool
+
+	// OtherHosts is true where ranks may be started on hosts that have none now.
+	OtherHosts bool
 }
 
 // FileVersion is the version of File and Message that this code implements.
-const FileVersion = 13
+const FileVersion = 14
 
 // MessageKind is the kind of a Message.
 type MessageKind uint8

@@ -200,7 +200,7 @@ func (s *supervisor) wireJob() *wire.Run {
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: job.NewSecret(), Size: s.job.Size,
 		Hosts: make([]int, s.job.Size), Settings: s.job.Settings, Epoch: s.attempt, Renews: s.renews(),
-		Events: s.job.Events,
+		OtherHosts: len(s.hosts) > 1, Events: s.job.Events,
 	}
 	if id := cmp.Or(s.job.Remote.JobID, s.jobID); id != "" {
 		file.JobID = id
