@@ -61,6 +61,21 @@ func TestKillAgent(t *testing.T) {
 	}
 }
 
+// SIGTERM of one agent, which a scheduler may send, stops the job in good order. A warning before it ends nothing.
+func TestStopByAgent(t *testing.T) {
+	l := launchHosts(t, "-H", "a,b,c", "--fan-out", "1", "--sigterm-exit-code", "0", "sh", "-c",
+		"trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.01; done")
+	l.expect(3, "up")
+	agent := l.agentOf("c")
+	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM} {
+		if err := syscall.Kill(agent, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.expect(3, "saved")
+	l.checkEnd(0)
+}
+
 // If the agent had others below it, those hosts are lost as well, and nothing
 // is left on them.
 func TestKillInnerAgent(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
 )
@@ -37,7 +38,7 @@ SelectType=select/linear
 MpiDefault=none
 ReturnToService=2
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=10000
-KillWait=2
+KillWait=10
 NodeName=h[0-1] CPUs=2 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 `
@@ -248,4 +249,36 @@ func TestSlurmAgents(t *testing.T) {
 		t.Fatalf("scancel: code %d, %s", code, logs)
 	}
 	s.waitIdle()
+}
+
+// scancel and the end of the time limit give the ranks of all nodes the time to save that Slurm has, in a batch job and
+// in one of salloc. Agents and sruns get SIGTERM, too, and go on until the ranks have ended.
+func TestSlurmSaves(t *testing.T) {
+	s := newSlurm(t)
+	s.write("rank.sh", "trap 'sleep 1; echo saved; exit 0' TERM\necho up\nwhile :; do sleep 0.1; done\n", 0o644)
+	s.write("job.sh", "#!/bin/sh\ntrap : TERM\nexec > out.txt 2>&1\necho $SLURM_JOB_ID > job\n"+
+		"treerun --sigterm-exit-code 0 sh rank.sh\necho code $?\n", 0o755)
+	read := func(name string) string {
+		text, _ := os.ReadFile(filepath.Join(s.dir, name)) // none before the first line
+		return string(text)
+	}
+	type run struct{ submit, end string }
+	runs := []run{{"sbatch", "scancel"}, {"sbatch", "scancel --full"}, {"salloc", "scancel"}}
+	if testutil.Thorough() {
+		runs = append(runs, run{"sbatch --time=1", "true"}) // Slurm looks at limits every half minute
+	}
+	for _, r := range runs {
+		s.write("out.txt", "", 0o644)
+		s.must("sh", "-c", r.submit+" --nodes=2 --ntasks-per-node=1 ./job.sh > log 2>&1 &")
+		s.waitUntil("the ranks", func() bool { return strings.Count(read("out.txt"), "up\n") == 2 })
+		s.must("sh", "-c", r.end+" "+read("job"))
+		if strings.HasSuffix(r.submit, "--time=1") {
+			time.Sleep(time.Minute)
+		}
+		s.waitUntil("the end", func() bool { return strings.Contains(read("out.txt"), "code ") })
+		s.waitIdle()
+		if text := read("out.txt"); strings.Count(text, "] saved\n") < 2 || !strings.Contains(text, "\ncode 0\n") {
+			t.Errorf("%s, %s: want code 0 and two ranks that have saved\n%s\n%s", r.submit, r.end, text, read("log"))
+		}
+	}
 }

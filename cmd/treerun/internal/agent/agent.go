@@ -153,6 +153,15 @@ func (a *agent) trace(format string, args ...any) {
 	}
 }
 
+// stopSignals returns the signals that stop the job: a scheduler that ends it sends SIGTERM to all its processes, and
+// the ranks have until SIGKILL to save. SIGUSR1 and SIGUSR2, by which schedulers announce that, end nothing.
+func stopSignals() <-chan os.Signal {
+	stops := make(chan os.Signal, 8)
+	signal.Notify(stops, syscall.SIGTERM)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR1, syscall.SIGUSR2)
+	return stops
+}
+
 // run obeys the launcher until the connection ends.
 func (a *agent) run() (int, error) {
 	lost := make(chan error, 2)
@@ -166,13 +175,13 @@ func (a *agent) run() (int, error) {
 	if a.join.Path != "" {
 		a.reportReady(a.join.Path)
 	}
-	var signals <-chan os.Signal // to pass on
+	stops := stopSignals()
 	if a.node != nil {
-		signals = a.node.Signals
+		stops = a.node.Signals
 	}
 	for {
 		select {
-		case sig := <-signals:
+		case sig := <-stops:
 			a.report(&wire.Signal{Number: sig.(syscall.Signal)})
 		case err := <-lost:
 			return a.end(err)
