@@ -45,6 +45,38 @@ func TestNamesOfCalls(t *testing.T) {
 	}
 }
 
+// TestNamesOfNew: the error of a receive that makes its slice names it, and no length, which the program has not named.
+func TestNamesOfNew(t *testing.T) {
+	ctx := t.Context()
+	for want, receive := range map[string]func(c *Comm) error{
+		"RecvNew (uint8, tag 3)": func(c *Comm) error {
+			_, _, err := RecvNew[uint8](ctx, c, 0, 3)
+			return err
+		},
+		"RecvNew (collective.particle, digest ": func(c *Comm) error {
+			_, _, err := RecvNew[particle](ctx, c, 0, 3)
+			return err
+		},
+		"RecvObject (an object, tag 3)": func(c *Comm) error {
+			_, _, err := RecvObject[int](ctx, c, 0, 3)
+			return err
+		},
+	} {
+		for r, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+			if c.Rank() == 0 {
+				return errors.Join(Send(ctx, c, []float64{1, 2, 3}, 1, 3), Barrier(ctx, c))
+			}
+			return receive(c)
+		}) {
+			want := "rank 0 sent 3 float64 with tag 3 while rank 1 called " + want
+			if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) ||
+				strings.Contains(err.Error(), "undefined") {
+				t.Errorf("rank %d: %v, want %q", r, err, want)
+			}
+		}
+	}
+}
+
 // TestNamesOfForms: the other forms of a call have their names, too, in refusals and where a call under way fails.
 func TestNamesOfForms(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())

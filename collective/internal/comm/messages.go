@@ -231,6 +231,7 @@ func (m *Messages) RunNew(ctx context.Context, call string, p *p2p.Message, tag 
 	m.c.Tally.enter(status.RowRecv, 0)
 	g, _, err := m.look(ctx, call, p.Peer, tag, Forever, false)
 	if err == nil {
+		p.New, p.Call = true, call
 		p.Peer, p.Tag, p.Buf = int(g.From), g.Tag, room(int64(g.Count)*int64(p.DType.Size()))
 		_, err = m.run(ctx, call, p, false)
 	}
@@ -328,7 +329,7 @@ func (m *Messages) fail(f transport.Fault, during *p2p.Message) error {
 // undefinedOf names the slice whose contents are undefined once a message has failed.
 func undefinedOf(p *p2p.Message) string {
 	switch {
-	case p.IsReceipt(), p.Call == "RecvNew", p.Call == "RecvObject": // no slice of the caller's
+	case p.IsReceipt(), p.New: // no slice of the caller's
 	case p.Part != "", p.Call == "SendRecv", p.Call == "Exchange":
 		return undefinedRecv
 	case p.Receives():

@@ -28,6 +28,7 @@ type Message struct {
 	Buf   []byte
 	Part  string // the call that it is a part of, "" where it is the caller's own
 	Fewer bool   // whether the message of a Receive may be shorter than Buf
+	New   bool   // whether Buf is made for a message that was found: it is no slice of the caller's
 	Sync  bool   // whether the receiver of a Send sends a receipt
 	Got   *Got   // unless nil, a Receive writes its result here
 
@@ -91,6 +92,9 @@ func (p *Message) String() string {
 	what := fmt.Sprintf("tag %d", p.Tag)
 	if p.Peer == AnySource || p.Tag == AnyTag {
 		what = p.wanted()
+	}
+	if p.New { // the caller has named no length
+		return fmt.Sprintf("%s (%s, %s)", p.Call, p.DType.Name(), what)
 	}
 	count := max(len(p.Buf), p.had) / max(p.DType.Size(), 1)
 	return fmt.Sprintf("%s (%d %s, %s)", cmp.Or(p.Call, name), count, p.DType, what)
