@@ -25,6 +25,8 @@ func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 	counted := theirs
 	counted.Parts = mine.Parts
 	switch {
+	case theirs.OfBuckets() != mine.OfBuckets():
+		text += ": from the first Ready of a pass of Buckets to its Wait, ranks make no other call on the communicator"
 	case mine.CountsAtRoot() && sameButChain(theirs, mine) && theirs.Chain == mine.Chain:
 		root, r, has, counted := second, peer, theirs.Count, mine.Count
 		if second != int(mine.Root) {
@@ -46,11 +48,7 @@ func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
 // inAnotherOrder is the text of two calls that differ in their Numbers only.
 func inAnotherOrder(peer, second int, theirs, mine call.ID) string {
 	number, other := theirs.Number+1, mine.Number+1
-	switch {
-	case theirs.OfBuckets() != mine.OfBuckets():
-		return fmt.Sprintf("rank %d called %v while rank %d called %v: from the first Ready of a pass of Buckets to its "+
-			"Wait, ranks make no other call on the communicator", peer, theirs, second, mine)
-	case mine.OfBuckets():
+	if mine.OfBuckets() {
 		return fmt.Sprintf("rank %d called %v, as bucket %d of equal ones, while rank %d called bucket %d: ranks make "+
 			"several Buckets, and their passes, in the same order", peer, theirs, number-call.FirstOfBuckets, second,
 			other-call.FirstOfBuckets)

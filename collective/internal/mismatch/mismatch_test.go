@@ -217,6 +217,7 @@ func TestFaultTexts(t *testing.T) {
 	second, varied, other := sum, sum, sum
 	bucket, next := sum, sum
 	bucket.Number, next.Number = call.FirstOfBuckets, call.FirstOfBuckets+1
+	barrier := call.ID{Kind: call.Barrier, DType: kernel.Uint8, Op: kernel.Sum, Root: -1}
 	second.Number, varied.Varied, other.Chain = 1, true, 9
 	otherParts, otherChain := varied, varied
 	otherParts.Parts, otherParts.Chain, otherChain.Chain = 7, 9, 9
@@ -230,6 +231,8 @@ func TestFaultTexts(t *testing.T) {
 		{bucket, sum, "rank 1 called AllReduce #0 (sum of 64 float32, of Buckets) while rank 0 called AllReduce #0 (sum " +
 			"of 64 float32): from the first Ready of a pass of Buckets to its Wait, ranks make no other call on the " +
 			"communicator"},
+		{bucket, barrier, "rank 1 called AllReduce #0 (sum of 64 float32, of Buckets) while rank 0 called Barrier #0: from " +
+			"the first Ready of a pass of Buckets to its Wait, ranks make no other call on the communicator"},
 		{next, bucket, "rank 1 called AllReduce #0 (sum of 64 float32, of Buckets), as bucket 2 of equal ones, while " +
 			"rank 0 called bucket 1: ranks make several Buckets, and their passes, in the same order"},
 		{other, sum, "rank 1 and rank 0 run AllReduce #0 (sum of 64 float32) by different plans, or have made different " +
