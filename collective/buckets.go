@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -87,7 +86,7 @@ func NewBuckets[T Element](ctx context.Context, c *Comm, gradients [][]T, op Op,
 	terms := []term{{"the number of slices", fmt.Sprint(len(b.of))}, {"the operation", a.Op.String()},
 		{"the bytes of a bucket", fmt.Sprint(b.bytes)}}
 	for i, s := range b.of {
-		terms = append(terms, term{fmt.Sprintf("slice %d", i), fmt.Sprintf("%d %v", len(s), reflect.TypeFor[T]())})
+		terms = append(terms, term{fmt.Sprintf("slice %d", i), fmt.Sprintf("%d %v", len(s), a.DType)})
 	}
 	if _, err := agreeOn(ctx, c, calls.NewBuckets, 0, terms); err != nil {
 		return nil, fmt.Errorf("collective: %s on rank %d: %w", name, c.Rank(), err)

@@ -274,6 +274,30 @@ func TestBucketsDisagree(t *testing.T) {
 	})
 }
 
+// TestBucketsOfNamedTypes: Buckets compare the types of elements as an AllReduce does.
+func TestBucketsOfNamedTypes(t *testing.T) {
+	type weight float32
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() == 0 {
+			return onePass(t.Context(), c, []float32{1, 2})
+		}
+		return onePass(t.Context(), c, []weight{1, 2})
+	})
+}
+
+// onePass makes Buckets of one slice, which is the same on all ranks, and sums it.
+func onePass[T ~float32](ctx context.Context, c *Comm, x []T) error {
+	want := []T{x[0] * T(c.Size()), x[1] * T(c.Size())}
+	b, err := NewBuckets(ctx, c, [][]T{x}, Sum, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(b.Ready(0), b.Wait(ctx)); err != nil || !slices.Equal(x, want) {
+		return fmt.Errorf("%v, want %v: %w", x, want, err)
+	}
+	return nil
+}
+
 // TestBucketsOfLostRank: a rank is lost in a pass. The others get its cause from Ready or Wait, and from then on.
 func TestBucketsOfLostRank(t *testing.T) {
 	const size, lost = 4, 2

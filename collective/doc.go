@@ -29,10 +29,11 @@
 //
 // Calls that combine take the elements of Element. Calls that only move data, Broadcast, the Gathers, Scatters and
 // AllToAlls, Send, Recv and their other forms, take elements of any type without pointers, slices, maps, strings and
-// the like, such as structs and arrays. A type with pointers is an ErrArgument that names the field; the calls for
-// objects encode such values. Types are compared between ranks by a digest of 15 bits of their names and fields, so a
-// program must be the same on all ranks. An ErrMismatch names the types that the rank has used itself, or the one that
-// found the difference; of others it has the digest. Errors and statuses count elements that are no Element in bytes.
+// the like, such as structs and arrays. A type of size 0 is an ErrArgument, and so is one with pointers: it names the
+// field; the calls for objects encode such values. Types are compared between ranks by a digest of 15 bits of their
+// names and fields, so a program must be the same on all ranks. An ErrMismatch names the types that the rank has used
+// itself, or the one that found the difference; of others it has the digest. It counts elements that are no Element in
+// bytes, and so does a Status; an ErrArgument counts elements.
 //
 // A wrong argument is reported as ErrArgument before any data is sent, and the communicator stays usable. Any other
 // error ends the communicator on all ranks: this call, and every later one, returns a *RankError with the first cause

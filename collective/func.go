@@ -18,9 +18,9 @@ import (
 // AllReduceFunc is AllReduce with an operation of the caller: f combines into[i] and from[i] and stores the result in
 // into[i], for all i. into holds values of lower ranks than from, so f must be associative, and need not be
 // commutative. T is any type without pointers, slices, maps, strings and the like, such as numbers, and arrays and
-// structs of them. The slices that f gets are valid only during its call. f may run in any goroutine of this rank that
-// is in a call of this package, and must not make such calls itself. All ranks pass the same function, which cannot be
-// checked.
+// structs of them, whose size is not 0. The slices that f gets are valid only during its call. f may run in any
+// goroutine of this rank that is in a call of this package, and must not make such calls itself. All ranks pass the
+// same function, which cannot be checked.
 //
 // f is called for parts of the slices, on several ranks and in any order of the parts. Elements that are larger than a
 // slot of a link (see WithSlots) go to all ranks, each of which combines them by itself. After an error the contents of

@@ -45,7 +45,7 @@ func NewGrid(c *Comm, dims []int, periodic []bool) (*Grid, error) {
 }
 
 // Dims returns the sides of a grid of n points in d dimensions, as equal as whole numbers can be, the largest first. n
-// and d are at least 1.
+// and d are at least 1; it panics for others.
 func Dims(n, d int) []int {
 	if n < 1 || d < 1 {
 		panic(fmt.Sprintf("collective: Dims(%d, %d): want at least 1", n, d))
@@ -90,7 +90,8 @@ func (g *Grid) Coords(rank int) []int {
 	return at
 }
 
-// Rank returns the rank at these coordinates, one for each dimension, and NoRank outside the grid.
+// Rank returns the rank at these coordinates, one for each dimension, and NoRank outside the grid. It panics for
+// another number of coordinates.
 func (g *Grid) Rank(coords ...int) int {
 	if len(coords) != len(g.dims) {
 		panic(fmt.Sprintf("collective: Grid.Rank%v: want %d coordinates", coords, len(g.dims)))
@@ -110,7 +111,8 @@ func (g *Grid) Rank(coords ...int) int {
 }
 
 // Shift returns the ranks at a distance in dimension dim: the one that is by lower, and the one that is by higher.
-// Either is NoRank outside the grid. So SendRecv(ctx, c, send, higher, recv, lower, tag) moves data up by one.
+// Either is NoRank outside the grid. So SendRecv(ctx, c, send, higher, recv, lower, tag) moves data up by one. Shift
+// panics for a dimension that the grid does not have.
 func (g *Grid) Shift(dim, by int) (lower, higher int) {
 	if dim < 0 || dim >= len(g.dims) {
 		panic(fmt.Sprintf("collective: Grid.Shift of dimension %d: want one in 0..%d", dim, len(g.dims)-1))

@@ -60,8 +60,8 @@ func Recv[T any](ctx context.Context, c *Comm, buf []T, from, tag int) (int, err
 }
 
 // RecvNew receives the next message from rank from, or AnySource, with a tag, or AnyTag, into a new slice, and returns
-// that and the Status of the message. It is a Probe and a Recv, between which no other goroutine takes the message. A
-// message of elements of another type is an ErrMismatch on all ranks.
+// that and the Status of the message, whose Count is the length of the slice. It is a Probe and a Recv, between which
+// no other goroutine takes the message. A message of elements of another type is an ErrMismatch on all ranks.
 func RecvNew[T any](ctx context.Context, c *Comm, from, tag int) ([]T, Status, error) {
 	return recvNew[T](ctx, c, "RecvNew", from, tag)
 }
@@ -84,7 +84,7 @@ func recvNew[T any](ctx context.Context, c *Comm, call string, from, tag int) ([
 // Status describes a message that waits for its Recv.
 type Status struct {
 	Source, Tag int
-	Count       int // elements of the type that was sent; bytes, where that is none of Number
+	Count       int // of RecvNew and SendRecv: elements received; else elements sent or, where they are no Element, bytes
 }
 
 // Probe waits for a message from rank from, or AnySource, with a tag, or AnyTag, that no StartRecv waits for, and

@@ -110,6 +110,26 @@ func takeAll(t *testing.T, c *Comm, messages, tags int, count func(from, i int) 
 	return nil
 }
 
+// TestStatusCounts: a Probe counts elements of an Element, and bytes of other types; RecvNew always counts elements.
+func TestStatusCounts(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		return errors.Join(statusCounts(t.Context(), c, [3]complex128{}, 3), statusCounts(t.Context(), c, [3]bool{}, 3),
+			statusCounts(t.Context(), c, [3]Float16{}, 3), statusCounts(t.Context(), c, [3][5]byte{}, 15))
+	})
+}
+
+func statusCounts[T any](ctx context.Context, c *Comm, sent [3]T, probed int) error {
+	if c.Rank() == 1 {
+		return Send(ctx, c, sent[:], 0, 0)
+	}
+	found, err := Probe(ctx, c, 1, 0)
+	got, st, err2 := RecvNew[T](ctx, c, 1, 0)
+	if found.Count != probed || len(got) != 3 || st.Count != 3 {
+		return fmt.Errorf("%T: Probe has %d, want %d; RecvNew has %d of %d", sent, found.Count, probed, st.Count, len(got))
+	}
+	return errors.Join(err, err2)
+}
+
 // TestRecvOfAny: answers of workers arrive in any order, those of a fast one before those of a slow one.
 func TestRecvOfAny(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
