@@ -72,6 +72,7 @@ func wrongCalls(t *testing.T, c *Comm) []wrong {
 	for _, kind := range kinds {
 		if kind.HasRoot() {
 			add("negative root", "root -1 of", call{kind: kind, root: -1}, x[:5], x[:5])
+			add("NoRank as root", "the root is NoRank, want a rank", call{kind: kind, root: NoRank}, x[:5], x[:5])
 			add("root too large", fmt.Sprintf("root %d of %d ranks", p, p), call{kind: kind, root: p}, x[:5], x[:5])
 		}
 		if !reduces(kind) {

@@ -104,13 +104,13 @@ func ExampleProbeMatched() {
 			} else {
 				_, err = collective.RecvMatched(ctx, m, make([]float64, m.Count))
 			}
-			fmt.Println(m.Count, "elements from rank", m.Source, err)
+			fmt.Println(m, err) // a Matched has a Status
 		}
 		return nil
 	})
 	// Unordered output:
-	// 3 elements from rank 1 <nil>
-	// 2 elements from rank 2 <nil>
+	// rank 1, tag 1, count 3 <nil>
+	// rank 2, tag 2, count 2 <nil>
 }
 
 // Two goroutines of rank 0 serve the others. While one works, the other probes, receives and answers.

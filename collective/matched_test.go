@@ -109,6 +109,15 @@ func TestMatchedUnreceived(t *testing.T) {
 		}
 		return nil
 	})
+	for want, st := range map[string]any{
+		"rank 1, tag 9, count 3":      &Matched{Status: Status{1, 9, 3}},
+		"NoRank, tag 9, count 0":      Status{NoRank, 9, 0},
+		"[AnySource, tag 0, count 0]": []Status{{Source: AnySource}},
+	} {
+		if got := fmt.Sprint(st); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 	for _, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() == 1 {
 			return errors.Join(Send(t.Context(), c, []uint16{1}, 0, 9), Barrier(t.Context(), c))

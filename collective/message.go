@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/comm"
@@ -85,6 +86,11 @@ func recvNew[T any](ctx context.Context, c *Comm, call string, from, tag int) ([
 type Status struct {
 	Source, Tag int
 	Count       int // of RecvNew and SendRecv: elements received; else elements sent or, where they are no Element, bytes
+}
+
+// String describes s: "rank 1, tag 9, count 3".
+func (s Status) String() string {
+	return fmt.Sprintf("%s, tag %d, count %d", p2p.RankName(s.Source), s.Tag, s.Count)
 }
 
 // Probe waits for a message from rank from, or AnySource, with a tag, or AnyTag, that no StartRecv waits for, and

@@ -167,7 +167,7 @@ func gatherObjects[T any](ctx context.Context, c *Comm, kind calls.Kind, v T, ro
 	name := kind.String()
 	toAll := kind != calls.GatherObject
 	if !toAll && (root < 0 || root >= c.inner().Size) {
-		return nil, c.inner().ArgumentError(name, "root %d of %d ranks", root, c.inner().Size)
+		return nil, c.inner().ArgumentError(name, "%s", comm.NoRoot(root, c.inner().Size))
 	}
 	mine, length, failed := encoded(v, c.inner().Size)
 	lengths := make([]int64, c.inner().Size)

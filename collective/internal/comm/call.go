@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
@@ -45,6 +46,14 @@ func (a *Args) As(form call.Form) *Args {
 		a.Err = a.on.ArgumentError(a.Form.Name(&a.ID), "%w", a.why)
 	}
 	return a
+}
+
+// NoRoot is the text of a root that is none of so many ranks.
+func NoRoot(root, ranks int) string {
+	if root == p2p.NoRank || root == p2p.AnySource {
+		return "the root is " + p2p.RankName(root) + ", want a rank"
+	}
+	return fmt.Sprintf("root %d of %d ranks", root, ranks)
 }
 
 // ArgumentError is the ErrArgument of a call with a name.
@@ -92,7 +101,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	switch {
 	case a.Err != nil:
 	case kind.HasRoot() && (root < 0 || root >= c.Size):
-		a.Refuse(c, "root %d of %d ranks", root, c.Size)
+		a.Refuse(c, "%s", NoRoot(root, c.Size))
 	case err != nil:
 		a.Refuse(c, "%v", err)
 	case a.ID.Device && !t.OnDevice():

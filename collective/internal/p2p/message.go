@@ -19,6 +19,17 @@ const (
 // NoRank in place of a Peer is no rank: such messages do nothing, and no Queue has them.
 const NoRank = math.MinInt32 + 2
 
+// RankName names what a program has given as a rank.
+func RankName(rank int) string {
+	switch rank {
+	case AnySource:
+		return "AnySource"
+	case NoRank:
+		return "NoRank"
+	}
+	return fmt.Sprint("rank ", rank)
+}
+
 // Message is one message between this rank and another, or itself: a Send, a Receive, or a Probe, which looks for one.
 // It belongs to the Queue from Start until it is done.
 type Message struct {
