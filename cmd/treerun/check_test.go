@@ -78,7 +78,7 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 	code, text = runCheckOn(t, h, "sh "+agent+" {host}", "--hostfile", hostfile)
 	wants(code, 1, text, "WRONG  host           down: sh exited with code 255: connect to host down: no route\n",
 		"WRONG  host           old: treerun there is v9.9.9, and here ", "note   hosts          3 of 5 answer\n",
-		"WRONG  open files     chk1: 300, at most 300: 4 ranks need about 320 (remedy: ulimit -n 320)\n",
+		"WRONG  open files     chk1: 300, at most 300: about 320 for 4 ranks (remedy: ulimit -n 320)\n",
 		"ok     network        chk0, chk1: eth0 (MTU 1500)\n", "note   network        chk2: eth0 (MTU 1400) (remedy: one MTU",
 		"ok     names          chk0, chk1: chk0 is 10.77.0.1", "note   names          no address for down, old (remedy: ",
 		"note   names          chk2: chk0 is 10.9.9.9, ",

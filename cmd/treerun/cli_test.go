@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
@@ -50,6 +51,44 @@ func TestTag(t *testing.T) {
 	if _, err := parse([]string{"--tag-output=rank,node", "prog"}); err == nil ||
 		!strings.Contains(err.Error(), "want a list of rank, host and time") {
 		t.Errorf("a wrong word: %v", err)
+	}
+}
+
+// An error about the value of a flag names both, and what the flag wants; so does that about an empty value.
+func TestWrongValues(t *testing.T) {
+	anyText := []string{"host", "hostfile", "rankfile", "launch-agent", "ssh-args", "iface", "gpus", "key-file", "graph",
+		"plan", "export", "env-file", "wdir", "output-dir", "result", "pprof", "trace", "report"}
+	check := func(name, value, want string) {
+		t.Helper()
+		if _, err := parse([]string{"-np", "2", "--" + name + "=" + value, "true"}); err == nil ||
+			cmdline.ExitCode(err) != cmdline.ExitUsage || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("--%s=%s: %v, want %s", name, value, err, want)
+		}
+	}
+	newOptions().flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(anyText, f.Name) {
+			check(f.Name, "? ", "--"+f.Name+` "? ": `)
+		}
+		check(f.Name, "", "--"+f.Name+" ")
+	})
+	check("launch-agent", "rsh", `--launch-agent "rsh": want {host} in the command`)
+	check("metrics", "node1", `--metrics "node1": want HOST:PORT, or :PORT for readers on this host`)
+	check("map-by", "board", `--map-by "board": want slot, host, node, numa, socket or l3`)
+	check("gpus", "", "--gpus has no value: is a variable in it not set?")
+}
+
+// Of a flag that is given twice the last value counts, also where it stands for the default.
+func TestTwice(t *testing.T) {
+	o, err := parse(append([]string{"--launch-agent", "rsh {host}"}, strings.Fields("-np 3 -np 2 --launch-agent ssh "+
+		"--debug 0 --debug 1 --tag-output=host --tag-output=rank --stdin all --stdin 0 --on-failure shrink "+
+		"--on-failure stop true")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, err := o.place.Remote()
+	if err != nil || o.job.Size != 2 || remote.Command != nil || !slices.Equal(o.job.Debug, []int{1}) ||
+		o.job.Tag != (output.Tag{Rank: true}) || o.job.StdinRank != 0 || o.job.Lives.Policy != membership.Stop {
+		t.Errorf("%v: %+v, command %q", err, o.job, remote.Command)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
+	"github.com/treerun/treerun/cmd/treerun/internal/metrics"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
@@ -92,7 +93,7 @@ func newOptions() *options {
 	f.StringVar(&o.traceFile, "trace", "",
 		"write a timeline of the calls, waits and phases of all ranks to this `FILE`, for ui.perfetto.dev; as JSON, if its "+
 			"name ends in .json")
-	f.StringVar(&o.metrics, "metrics", "",
+	f.Var(cmdline.Text(&o.metrics, metrics.CheckAddress), "metrics",
 		"serve metrics of the running job for Prometheus at this `HOST:PORT`; without HOST, on this host only")
 	f.StringVar(&o.reportFile, "report", "",
 		"write a page about the job to this `FILE` at its end, as HTML for a browser: ranks, plans, calls, waits, faults")
@@ -154,25 +155,12 @@ func parse(args []string) (*options, error) {
 	if o.flags.Arg(0) == "" {
 		return o, cmdline.Usagef("PROGRAM is empty")
 	}
-	if err := errors.Join(o.checkPolicy(), checkNames(o.flags)); err != nil {
+	if err := o.checkPolicy(); err != nil {
 		return o, err
 	}
 	args = o.flags.Args()
 	o.job.Program, o.job.Args = args[0], args
 	return o, o.splitParts(args)
-}
-
-// checkNames returns an error for an empty name of a file or a folder, as that of a variable that is not set.
-func checkNames(f *pflag.FlagSet) (err error) {
-	f.Visit(func(f *pflag.Flag) {
-		kind, _ := pflag.UnquoteUsage(f)
-		list, ok := f.Value.(pflag.SliceValue)
-		empty := f.Value.String() == "" || ok && slices.Contains(list.GetSlice(), "")
-		if empty && (kind == "FILE" || kind == "FOLDER") {
-			err = cmdline.Usagef("--%s names no %s: is a variable in it not set?", f.Name, strings.ToLower(kind))
-		}
-	})
-	return err
 }
 
 // flagsVariable is the variable with flags of a job, before those of the command line.

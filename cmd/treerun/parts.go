@@ -112,11 +112,7 @@ func parsePart(args []string) (p part, err error) {
 	p.exports.define(f)
 	f.StringVar(&p.Dir, "wdir", "", "working `FOLDER`")
 	p.share.Define(f)
-	err = cmdline.Parse(f, args, "")
-	if err == nil {
-		err = checkNames(f)
-	}
-	switch {
+	switch err = cmdline.Parse(f, args, ""); {
 	case err != nil:
 		return p, cmdline.Usagef("after a colon: %w (hint: flags of a part are -np, -x, --env-file, --wdir, and those of "+
 			"its cores and GPUs; others are before the first program, and -- before that makes the colon an argument)", err)

@@ -45,12 +45,13 @@ func (n *nodeOptions) define(f *pflag.FlagSet) {
 		n.count, err = nodes.ParseCount(text, 1)
 		return err
 	}), "nnodes", "this command is started once on each of `N` hosts, without ssh")
-	f.IntVar(&n.node, "node-rank", 0,
+	f.Var(cmdline.IntRange(&n.node, 0, job.MaxRanks-1), "node-rank",
 		"`NUMBER` of this host among them, from 0 (default: from the variables of Slurm, torchrun or Kubernetes)")
-	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")
+	f.Var(cmdline.Text(&n.seed, nodes.CheckSeed), "seed", "where host 0 listens for the others: `HOST:PORT`")
 	f.StringVar(&n.keyFile, "key-file", "",
 		"`FILE` with the key that these hosts share, mode 0600: 64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
-	f.StringVar(&n.jobID, "job-id", "", "`ID` of the job: others with the same key do not disturb it")
+	f.Var(cmdline.Text(&n.jobID, func(id string) (string, error) { return id, job.CheckID(id) }), "job-id",
+		"`ID` of the job: others with the same key do not disturb it")
 }
 
 // nodes returns the settings of this treerun as a node of a job; nil

@@ -146,6 +146,9 @@ func (o *Options) Set(name, text string) error {
 // setAll reads an algorithm, and options behind it.
 func (o *Options) setAll(text string) error {
 	list := strings.Split(text, ",")
+	if err := checkName(list[0]); err != nil {
+		return err
+	}
 	o.Algorithm = list[0]
 	for _, one := range list[1:] {
 		key, value, ok := strings.Cut(one, "=")

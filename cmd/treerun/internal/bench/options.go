@@ -243,8 +243,6 @@ func (o *Options) check() error {
 		return usage("--alloc is for memory of the host: it cannot be combined with --device cuda")
 	case o.Flags.Changed("plot") && !strings.HasSuffix(o.Plot, ".svg"):
 		return usage("--plot %s: want a file name that ends in .svg", o.Plot)
-	case o.Flags.Changed("json") && o.JSON == "":
-		return usage("--json: the file name is empty")
 	case o.Plot != "" && o.Plot == o.JSON:
 		return usage("--json and --plot are the same file, %s", o.Plot)
 	case len(o.cases(1)) == 0:

@@ -36,7 +36,28 @@ func Parse(f *pflag.FlagSet, args []string, others string) error {
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
-	return plainError(f, f.Parse(doubleDashes(args, f, others)), others)
+	if err := f.Parse(doubleDashes(args, f, others)); err != nil {
+		return plainError(f, err, others)
+	}
+	return checkEmpty(f)
+}
+
+// checkEmpty returns an error for a flag whose value is empty, as that of a variable that is not set.
+func checkEmpty(f *pflag.FlagSet) (err error) {
+	f.Visit(func(f *pflag.Flag) {
+		kind, _ := pflag.UnquoteUsage(f)
+		list, isList := f.Value.(pflag.SliceValue)
+		text, isText := f.Value.(*value[string])
+		empty := isText && *text.dst == "" || f.Value.Type() == "string" && f.Value.String() == ""
+		switch {
+		case !empty && !(isList && slices.Contains(list.GetSlice(), "")):
+		case kind == "FILE" || kind == "FOLDER":
+			err = fmt.Errorf("--%s names no %s: is a variable in it not set?", f.Name, strings.ToLower(kind))
+		default:
+			err = fmt.Errorf("--%s has no value: is a variable in it not set?", f.Name)
+		}
+	})
+	return err
 }
 
 // doubleDashes gives long flags that have one dash a second one: -np 8, which users of MPI type, and -np8; also those
@@ -64,33 +85,28 @@ func doubleDashes(args []string, flags *pflag.FlagSet, others string) []string {
 	return out
 }
 
-// plainError returns an error of pflag's Parse with the kind of number that a flag wants, in place of the message of
-// package strconv, and for an unknown flag with the one that may have been meant.
+// plainError returns an error of pflag's Parse in words: the flag, the value, and what the flag wants, or for an
+// unknown flag the one that may have been meant.
 func plainError(f *pflag.FlagSet, err error, others string) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		return unknownFlag(f, unknown, others)
 	}
 	var invalid *pflag.InvalidValueError
-	var number *strconv.NumError
-	if errors.As(err, &invalid) {
-		if ours := ourValue(others, invalid.GetFlag(), invalid.GetValue()); ours != "" {
-			return fmt.Errorf("%w (hint: here, %s)", err, ours)
-		}
-	}
-	if invalid == nil || !errors.As(err, &number) {
+	if !errors.As(err, &invalid) {
 		return err
 	}
-	want := "a number"
-	switch f := invalid.GetFlag(); f.Value.Type() {
-	case "int":
-		want = "a whole number"
-	case "intSlice":
-		want = "whole numbers with commas between them"
-	case "bool":
-		want = "true or false"
+	flag, why := invalid.GetFlag(), fmt.Sprint(invalid.Unwrap())
+	if number := new(strconv.NumError); errors.As(err, &number) {
+		why = map[string]string{"int": "want a whole number",
+			"intSlice": "want whole numbers with commas between them", "bool": "want true or false"}[flag.Value.Type()]
+		why = cmp.Or(why, "want a number")
 	}
-	return fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+	hint := ""
+	if ours := ourValue(others, flag, invalid.GetValue()); ours != "" {
+		hint = fmt.Sprintf(" (hint: here, %s)", ours)
+	}
+	return fmt.Errorf("--%s %q: %s%s", flag.Name, invalid.GetValue(), why, hint)
 }
 
 // unknownFlag returns the error for a flag that f does not have.

@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,10 @@ func TestPlainError(t *testing.T) {
 		"--per_node":  "unknown flag: --per_node (hint: here, --count N)",
 		"-c3":         "unknown flag: -c (hint: here, -n N)",
 		"-cpus=3":     "unknown flag: --cpus (hint: here, -n N)",
-		"--how=c:3":   `invalid argument "c:3" for "--how" flag: want a or b (hint: here, --list)`,
+		"--how=c:3":   `--how "c:3": want a or b (hint: here, --list)`,
+		"--text=":     "--text has no value: is a variable in it not set?",
+		"--to=":       "--to names no file: is a variable in it not set?",
+		"--all=a,,b":  "--all has no value: is a variable in it not set?",
 	} {
 		f := pflag.NewFlagSet("some", pflag.ContinueOnError)
 		f.Int("count", 0, "")
@@ -113,6 +117,9 @@ func TestPlainError(t *testing.T) {
 		f.IntSlice("list", nil, "")
 		f.Bool("yes", false, "")
 		f.Var(LowerWord(new(string), "a", "b"), "how", "")
+		f.Var(Text(new(string), strconv.Atoi), "text", "")
+		f.String("to", "", "to this `FILE`")
+		f.StringSlice("all", nil, "")
 		const others = "x per-node: --count N\nc cpus: -n N\nhow=c: --list\n"
 		if err := Parse(f, []string{in}, others); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", in, err, want)

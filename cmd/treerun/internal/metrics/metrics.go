@@ -6,6 +6,7 @@ package metrics
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -37,12 +38,24 @@ const (
 	maxConnections = 32
 )
 
+// CheckAddress returns an error for what is no HOST:PORT.
+func CheckAddress(address string) (port int, err error) {
+	_, text, err := net.SplitHostPort(address)
+	if err == nil {
+		port, err = net.LookupPort("tcp", text)
+	}
+	if err != nil {
+		return 0, errors.New("want HOST:PORT, or :PORT for readers on this host")
+	}
+	return port, nil
+}
+
 // Listen returns a listener for metrics at HOST:PORT: without a host, of this host only. notice describes who can read,
 // "" for programs on this host only.
 func Listen(address string) (l net.Listener, notice string, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, "", fmt.Errorf("want HOST:PORT: %w", err)
+		return nil, "", err
 	}
 	if l, err = net.Listen("tcp", net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port)); err != nil {
 		return nil, "", err

@@ -69,17 +69,23 @@ func (c *Config) Check() error {
 	case c.Node < 0 || c.Node >= c.Nodes:
 		return fmt.Errorf("node rank %d of %s, want 0 to %d", c.Node, numbers.Count(c.Nodes, "node"), c.Nodes-1)
 	}
-	host, port, err := net.SplitHostPort(c.Seed)
-	if err != nil {
-		return fmt.Errorf("seed %.80q, want HOST:PORT: %w", c.Seed, err)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-		return fmt.Errorf("seed %.80q, want HOST:PORT with a port from 1 to 65535", c.Seed)
+	if _, err := CheckSeed(c.Seed); err != nil {
+		return fmt.Errorf("seed %.80q: %w", c.Seed, err)
 	}
 	if c.JobID != "" {
 		return job.CheckID(c.JobID)
 	}
 	return nil
+}
+
+// CheckSeed returns the port of a seed, and an error for what is none.
+func CheckSeed(seed string) (port int, err error) {
+	host, text, err := net.SplitHostPort(seed)
+	n, bad := strconv.ParseUint(text, 10, 16)
+	if err != nil || bad != nil || n == 0 || host == "" {
+		return 0, errors.New("want HOST:PORT with a port from 1 to 65535")
+	}
+	return int(n), nil
 }
 
 // difference describes the first setting of node h that differs from this node's, "" if none does.

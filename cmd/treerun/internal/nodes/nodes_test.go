@@ -115,7 +115,7 @@ func TestConfigCheck(t *testing.T) {
 		{func(p *Config) { p.Nodes = job.MaxRanks + 1 }, "65537 nodes"},
 		{func(p *Config) { p.Node = 2 }, "node rank 2 of 2 nodes, want 0 to 1"},
 		{func(p *Config) { p.Node = -1 }, "node rank -1"},
-		{func(p *Config) { p.Seed = "a" }, `seed "a", want HOST:PORT`},
+		{func(p *Config) { p.Seed = "a" }, `seed "a": want HOST:PORT`},
 		{func(p *Config) { p.Seed = ":1" }, "want HOST:PORT"},
 		{func(p *Config) { p.Seed = "a:0" }, "port from 1 to 65535"},
 		{func(p *Config) { p.Seed = "a:http" }, "port from 1 to 65535"},

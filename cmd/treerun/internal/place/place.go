@@ -106,6 +106,7 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 func commandValue(dst *[]string, required string) pflag.Value {
 	return cmdline.Text(new(string), func(text string) (_ []string, err error) {
 		if required != "" && text == "ssh" {
+			*dst = nil
 			return nil, nil
 		}
 		if !strings.Contains(text, required) {

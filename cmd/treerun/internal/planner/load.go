@@ -57,7 +57,7 @@ func (g *graphFlags) load() (*topo.Graph, error) {
 		if near := cmdline.Nearest(g.name, topo.Machines()); near != "" {
 			hint = fmt.Sprintf(" (did you mean %s?)", near)
 		}
-		return nil, usage("graph %s: no such file, and no machine of that name%s; known machines: %s",
+		return nil, usage("--graph %s: no such file, and no machine of that name%s; known machines: %s",
 			g.name, hint, strings.Join(topo.Machines(), " "))
 	}
 	if err != nil {

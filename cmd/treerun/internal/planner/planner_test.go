@@ -222,7 +222,10 @@ func TestPlansReachTheirRate(t *testing.T) {
 				if !testutil.Thorough() && i > 0 && (i+int(kind))%in > 0 {
 					continue
 				}
-				args := fmt.Sprintf("--graph %s --collective %s --algorithm=%s --bytes 256K", machine, kind, algorithm)
+				args := fmt.Sprintf("--graph %s --collective %s --bytes 256K", machine, kind)
+				if algorithm != "" {
+					args += " --algorithm " + algorithm
+				}
 				if machine == "ethernet4x4" && !slices.Contains([]string{"", "hierarchical"}, algorithm) {
 					continue // these take the better part of a second for 16 ranks
 				}

@@ -77,7 +77,7 @@ func TestTopoUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"-np 0":               `"0"`,
 		"-np -2":              `"-2"`,
-		"-np x":               `"x" for "-n, --np" flag: want a whole number from 1 to 65536`,
+		"-np x":               `--np "x": want a whole number from 1 to 65536`,
 		"-np 2 --graph dgx1v": "not both",
 		"-np 2 --format png":  "want text, json or svg",
 		"-np 2 extra":         `unexpected argument "extra"`,

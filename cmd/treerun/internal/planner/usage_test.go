@@ -36,7 +36,7 @@ func TestUsage(t *testing.T) {
 		"--graph dgx1v --root -1 --collective reduce":             "ranks 0 to 7",
 		"--graph dgx1v --root 1.5":                                "want a whole number",
 		"-np 8":                                                   "plan takes no -np: its ranks are those of --graph",
-		"--graph dgx1v --seed -5":                                 `"-5" for "--seed" flag: want a whole number from 0 to`,
+		"--graph dgx1v --seed -5":                                 `--seed "-5": want a whole number from 0 to`,
 		"--graph dgx1v --seed 1e3":                                "want a whole number",
 		"--graph dgx1v --no-such-flag":                            "unknown flag",
 	} {
