@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestNamesOfCalls: errors name the functions that the program has called.
@@ -136,4 +137,54 @@ func TestNameOfCommunicator(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestPairsOfCommunicators: where ranks make communicators by different calls, no rank gets one. The calls of all ranks
+// are compared; a Sub and a StartDup, which need not be in the order of the calls, wait for each other.
+func TestPairsOfCommunicators(t *testing.T) {
+	builders := []struct {
+		name  string
+		call  func(ctx context.Context, c *Comm) (*Comm, error)
+		waits bool
+	}{
+		{"Split", func(ctx context.Context, c *Comm) (*Comm, error) { return c.Split(ctx, c.Rank()%2, 0) }, false},
+		{"SplitByHost", func(ctx context.Context, c *Comm) (*Comm, error) { return c.SplitByHost(ctx) }, false},
+		{"Dup", func(ctx context.Context, c *Comm) (*Comm, error) { return c.Dup(ctx) }, false},
+		{"Sub", func(ctx context.Context, c *Comm) (*Comm, error) { return c.Sub(ctx, []int{0, 1, 2}) }, true},
+		{"StartDup", func(ctx context.Context, c *Comm) (*Comm, error) {
+			d, err := c.StartDup()
+			if err != nil {
+				return nil, err
+			}
+			return d.Wait(ctx)
+		}, true},
+	}
+	for i, a := range builders {
+		for _, b := range builders[:i] {
+			for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if a.waits || b.waits {
+					ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
+					defer cancel()
+				}
+				call := a.call
+				if c.Rank() == 1 {
+					call = b.call
+				}
+				_, err := call(ctx, c)
+				return err
+			}) {
+				switch want := fmt.Sprintf("rank 1 called %s #1", b.name); {
+				case a.waits || b.waits:
+					if !errors.Is(err, ErrCanceled) {
+						t.Errorf("%s and, on rank 1, %s: rank %d: %v", a.name, b.name, r, err)
+					}
+				case !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) ||
+					!strings.Contains(err.Error(), "called "+a.name+" #1"):
+					t.Errorf("%s and, on rank 1, %s: rank %d: %v", a.name, b.name, r, err)
+				}
+			}
+		}
+	}
 }
