@@ -16,8 +16,8 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// maxObjects is the maximum total size, in bytes, of the encoded objects of a call on all ranks.
-const maxObjects = 1 << 30
+// maxObjects is the maximum total size, in bytes, of the encoded objects of a call on all ranks. Tests have less.
+var maxObjects = 1 << 30
 
 // AllReduceValue combines v of all ranks with op and returns the result on every rank. It is an AllReduce of one
 // element.
@@ -94,8 +94,11 @@ func ScatterObject[T any](ctx context.Context, c *Comm, values []T, root int) (v
 	}
 	for r := 0; in.Rank == root && failed == nil && r < in.Size; r++ {
 		var data []byte
-		if data, lengths[r], failed = encoded(values[r], in.Size); failed == nil {
+		if data, lengths[r], failed = encoded(values[r], 1); failed == nil {
 			all, counts[r] = append(all, data...), len(data)
+		}
+		if failed == nil && len(all) > maxObjects {
+			failed = fmt.Errorf("objects 0 to %d have %d bytes, and all may have %d together", r, len(all), maxObjects)
 		}
 	}
 	if failed != nil {
@@ -152,7 +155,8 @@ func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, err
 }
 
 // AllGatherObject returns v of all ranks, by rank, on every rank. For the types T that are possible see
-// BroadcastObject; the objects of all ranks may have 1 GiB in total.
+// BroadcastObject. Each object may have 1 GiB divided by the number of ranks: a larger one is an ErrArgument on all
+// ranks.
 func AllGatherObject[T any](ctx context.Context, c *Comm, v T) ([]T, error) {
 	return gatherObjects(ctx, c, calls.AllGatherObject, v, -1)
 }
@@ -223,7 +227,7 @@ func encoded(v any, objects int) (data []byte, length int64, err error) {
 		return err
 	})
 	if err == nil && len(data) > maxObjects/objects {
-		err = fmt.Errorf("%d bytes, of %d that all ranks have together", len(data), maxObjects)
+		err = fmt.Errorf("%d bytes, and each object of the call may have %d", len(data), maxObjects/objects)
 	}
 	if err != nil {
 		return nil, -1, fmt.Errorf("a %T: %w", v, err)

@@ -187,3 +187,38 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestLargeObjects: the objects of a ScatterObject have their limit together, and one of a gather has its share of it.
+// What is larger is an ErrArgument on all ranks that names the limit.
+func TestLargeObjects(t *testing.T) {
+	defer func(most int) { maxObjects = most }(maxObjects)
+	maxObjects = 3000
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		scatter := func(lengths ...int) error {
+			var objects [][]byte
+			for _, n := range lengths {
+				objects = append(objects, make([]byte, n))
+			}
+			got, err := ScatterObject(t.Context(), c, objects, 1)
+			if err == nil && len(got) != lengths[c.Rank()] {
+				err = fmt.Errorf("%d bytes came, want %d", len(got), lengths[c.Rank()])
+			}
+			return err
+		}
+		gather := func(n int) error { _, err := AllGatherObject(t.Context(), c, make([]byte, n)); return err }
+		if err := errors.Join(scatter(2900, 10, 10), scatter(10, 1400, 1400), gather(990)); err != nil {
+			return err
+		}
+		for want, err := range map[string]error{
+			"objects 0 to 2 have 3009 bytes, and all may have 3000 together": scatter(1000, 1000, 1000),
+			"3003 bytes, and each object of the call may have 3000":          scatter(3000, 1, 1),
+			"1003 bytes, and each object of the call may have 1000":          gather(1000),
+		} {
+			knows := c.Rank() == 1 || strings.HasPrefix(want, "1003") // the root, or a rank that gathers
+			if !errors.Is(err, ErrArgument) || knows && !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("%w, want %q", err, want)
+			}
+		}
+		return nil
+	})
+}
