@@ -126,6 +126,48 @@ func TestLogical(t *testing.T) {
 	}
 }
 
+// TestTruths: logical operations give 0 or 1 also where a rank gets the values of one rank alone.
+func TestTruths(t *testing.T) {
+	of := func(rank int) []int32 { return []int32{int32(rank << 5), int32(rank<<5 + 4)} } // rank 0 has a 0
+	combined := func(op Op, ranks int) []int32 {
+		var all []int32
+		for i := range 2 {
+			trues := 0
+			for r := range ranks {
+				if of(r)[i] != 0 {
+					trues++
+				}
+			}
+			is := map[Op]bool{LogicalAnd: trues == ranks, LogicalOr: trues > 0, LogicalXor: trues%2 == 1}[op]
+			all = append(all, map[bool]int32{true: 1}[is])
+		}
+		return all
+	}
+	for size := 1; size <= 3; size++ {
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			ctx, x := t.Context(), of(c.Rank())
+			for _, op := range []Op{LogicalAnd, LogicalOr, LogicalXor} {
+				whole, parts, upTo, before := make([]int32, 2), make([]int32, 2), make([]int32, 2), []int32{-1, -1}
+				one, err := AllReduceValue(ctx, c, x[1], op)
+				err = cmp.Or(err, AllReduce(ctx, c, x, whole, op), Scan(ctx, c, x, upTo, op), ExScan(ctx, c, x, before, op),
+					AllReduceCoalesced(ctx, c, [][]int32{x[:1], x[1:]}, [][]int32{parts[:1], parts[1:]}, op))
+				if err != nil {
+					return err
+				}
+				of := combined(op, size)
+				want := [][]int32{of[1:], of, of, combined(op, c.Rank()+1), combined(op, c.Rank())}
+				if c.Rank() == 0 {
+					want[4] = []int32{-1, -1}
+				}
+				if got := [][]int32{{one}, whole, parts, upTo, before}; fmt.Sprint(got) != fmt.Sprint(want) {
+					return fmt.Errorf("%v of %d ranks: %v, want %v", op, size, got, want)
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // TestOperationsOfElements: an operation that elements do not have is an error that names both.
 func TestOperationsOfElements(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {

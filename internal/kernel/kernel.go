@@ -45,6 +45,7 @@ type Work struct {
 	DType  DType
 	Op     Op     // 0 where nothing is reduced
 	Divide int    // from 2 on: the divisor of the result at the end
+	Truths bool   // the result gets 0 or 1 for each element at the end
 	Scale  bool   // the input of a rank is multiplied by Factor before anything else
 	Factor Factor // of Scale
 

@@ -147,6 +147,9 @@ func (a *Args) checkOp(c *Comm) {
 		a.Refuse(c, "device calls have no operation %v", a.Op)
 	case a.gets && a.Op == kernel.Avg:
 		a.Divide = c.Size
+	case a.gets && a.Op >= kernel.LogicalAnd && a.DType != kernel.Bool:
+		// this rank may get the values of one rank, which no operation has combined
+		a.Truths = c.Size == 1 || a.Kind == plan.Scan && c.Rank == 0 || a.Kind == plan.ExScan && c.Rank == 1
 	}
 }
 

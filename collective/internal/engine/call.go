@@ -71,17 +71,24 @@ func (c *Call) bytes() int64 {
 // Done reports whether this rank's part of the call is done.
 func (c *Call) Done() bool { return c.done }
 
+// complete makes of out, which has all of the values combined, the result.
+func (c *Call) complete(out []byte) {
+	switch {
+	case out == nil:
+	case c.Truths:
+		kernel.Reduce(kernel.LogicalAnd, c.DType, out, out, out)
+	default:
+		kernel.Scale(c.DType, out, c.Divide)
+	}
+}
+
 // finish does the remaining work when all tracks have run, and releases the caller's memory. After the panic of a
 // function of the caller c is not done.
 func (c *Call) finish() {
-	if c.Divide > 1 {
-		if c.Out != nil {
-			kernel.Scale(c.DType, c.Out, c.Divide)
-		}
+	if c.Divide > 1 || c.Truths {
+		c.complete(c.Out)
 		for _, p := range c.Pieces {
-			if p.Out != nil {
-				kernel.Scale(c.DType, p.Out, c.Divide)
-			}
+			c.complete(p.Out)
 		}
 	}
 	if c.Then != nil && !c.runThen() {

@@ -89,7 +89,7 @@ func (e *Engine) prepareLending(c *Call) {
 	if len(c.Pieces) > 0 || bytes < sharedFrom {
 		return
 	}
-	c.mayIn, c.mayOut = !c.Scale && len(c.In) > 0, c.Divide < 2 && len(c.Out) > 0
+	c.mayIn, c.mayOut = !c.Scale && len(c.In) > 0, c.Divide < 2 && !c.Truths && len(c.Out) > 0
 	shared := !e.oversubscribed || bytes >= sharedOversubscribedFrom || c.ID.Kind != call.Broadcast
 	c.lendIn = c.mayIn && (c.wide || shared && e.ep.Shared(c.In))
 	c.lendOut = c.mayOut && (c.wide || shared && e.ep.Shared(c.Out))
