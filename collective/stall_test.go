@@ -140,6 +140,9 @@ func tryStall(t *testing.T, tc stallCase, hosts int, kind error, limit time.Dura
 		if kind == ErrCanceled && !errors.Is(err, context.DeadlineExceeded) {
 			wrong = append(wrong, fmt.Errorf("rank %d: %w is no context.DeadlineExceeded", r, err))
 		}
+		if kind == ErrStalled && !strings.Contains(err.Error(), "(WithStallTimeout)") {
+			wrong = append(wrong, fmt.Errorf("rank %d: %q does not name the limit", r, err))
+		}
 		if tc.fault >= 0 && !strings.Contains(err.Error(), fmt.Sprintf("rank %d", tc.fault)) {
 			wrong = append(wrong, fmt.Errorf("rank %d: %q does not name rank %d", r, err, tc.fault))
 		}

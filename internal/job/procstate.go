@@ -20,11 +20,27 @@ type ProcState struct {
 }
 
 // ReadProc returns the state of process pid. If the process has several threads, Code is D if one of them stays in
-// uninterruptible sleep, else that of its first thread.
+// uninterruptible sleep, R if one of them runs, else that of its first thread.
 func ReadProc(pid int) ProcState {
 	dir := "/proc/" + strconv.Itoa(pid)
 	s := readStat(dir + "/stat")
-	if (s.Code == 'S' || s.Code == 'R') && blocked(dir) {
+	if s.Code != 'S' && s.Code != 'R' {
+		return s
+	}
+	threads, err := filepath.Glob(dir + "/task/[0-9]*/stat")
+	if err != nil {
+		return s
+	}
+	var asleep []string
+	for _, file := range threads {
+		switch readStat(file).Code {
+		case 'D':
+			asleep = append(asleep, file)
+		case 'R':
+			s.Code = 'R'
+		}
+	}
+	if blocked(asleep) {
 		s.Code = 'D'
 	}
 	return s
@@ -44,19 +60,13 @@ func readStat(file string) ProcState {
 // blockedFor is the time that distinguishes a thread that hangs in the kernel from one that waits for a disk.
 const blockedFor = 20 * time.Millisecond
 
-// blocked reports whether a thread is in uninterruptible sleep, and still is a while later.
-func blocked(dir string) bool {
-	files, err := filepath.Glob(dir + "/task/[0-9]*/stat")
-	if err != nil {
-		return false
-	}
-	runs := func(file string) bool { return readStat(file).Code != 'D' }
-	asleep := slices.DeleteFunc(files, runs)
-	if len(asleep) == 0 {
+// blocked reports whether one of these threads in uninterruptible sleep still is a while later.
+func blocked(threads []string) bool {
+	if len(threads) == 0 {
 		return false
 	}
 	time.Sleep(blockedFor)
-	return len(slices.DeleteFunc(asleep, runs)) > 0
+	return slices.ContainsFunc(threads, func(file string) bool { return readStat(file).Code == 'D' })
 }
 
 // exitField is the position of exit_code behind the name: field 52 of proc_pid_stat(5). While a process is stopped it

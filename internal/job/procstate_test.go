@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -97,4 +98,43 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(s)
 		}
 	})
+}
+
+// TestReadProcOfThreads: a process runs where its first thread sleeps and another one runs.
+func TestReadProcOfThreads(t *testing.T) {
+	if os.Getenv("TREERUN_TEST_SPINS") != "" {
+		spin(make(chan bool))
+		time.Sleep(time.Minute)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestReadProcOfThreads$")
+	cmd.Env = append(os.Environ(), "TREERUN_TEST_SPINS=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	pid := cmd.Process.Pid
+	for begin := time.Now(); StatProc(pid).Code != 'S' || ReadProc(pid).Code != 'R'; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("the first thread is %v, and the process %v", StatProc(pid), ReadProc(pid))
+		}
+	}
+	for range 20 {
+		if s := ReadProc(pid); s.Code != 'R' {
+			t.Fatalf("the process is %v", s)
+		}
+	}
+}
+
+// spin has a thread run that is not the first one of the process.
+func spin(never chan bool) {
+	go func() {
+		runtime.LockOSThread()
+		if syscall.Gettid() == os.Getpid() {
+			spin(never)
+			<-never
+		}
+		for {
+		}
+	}()
 }

@@ -25,12 +25,13 @@ type Stalled struct {
 	In     string
 	self   int
 	number uint64 // of the publication
+	by     string // the setting that has the limit
 }
 
 // Error returns a message with the rank, the duration and the call of the wait, and its cause.
 func (s *Stalled) Error() string {
-	return fmt.Sprintf("rank %d has waited %v in %s: %s (--stall-timeout)", s.self, s.Waited.Round(10*time.Millisecond),
-		s.In, s.Text)
+	return fmt.Sprintf("rank %d has waited %v in %s: %s (%s)", s.self, s.Waited.Round(10*time.Millisecond), s.In, s.Text,
+		s.by)
 }
 
 // Unwrap returns ErrStalled.

@@ -8,6 +8,7 @@
 package waits
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -118,6 +119,8 @@ type Wait struct {
 	// unless they are set while no wait is published.
 	Every, Limit time.Duration
 	Log          func(text string)
+
+	LimitBy string // the setting that Limit is of; empty: --stall-timeout
 
 	least     time.Duration // set by AtLeast
 	mu        sync.Mutex
@@ -375,7 +378,7 @@ func (w *Wait) check(number uint64) {
 	}
 	in := w.Place(now.in)
 	if over {
-		w.stalled = &Stalled{cause, waited, in, w.job.Rank, number}
+		w.stalled = &Stalled{cause, waited, in, w.job.Rank, number, cmp.Or(w.LimitBy, "--stall-timeout")}
 		if w.ended != nil {
 			w.ended(w.stalled)
 		}

@@ -277,8 +277,8 @@ func TestLimit(t *testing.T) {
 		time.Since(begin) < limit {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
-	if w.Stalled() == nil {
-		t.Error("Stalled is nil")
+	if s := w.Stalled(); s == nil || !strings.HasSuffix(s.Error(), " (--stall-timeout)") {
+		t.Errorf("Stalled is %v", s)
 	}
 	quick := all[1].NewWait("world", nil)
 	quick.Every, quick.Limit = 0, limit

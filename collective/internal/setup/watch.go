@@ -34,6 +34,9 @@ func (c *Config) watchFor(w World) (watch *waits.Wait, name string) {
 	}
 	watch = job.NewWait(name, ranks)
 	watch.Every, watch.Limit = c.Stall, c.StallTimeout
+	if c.StallTimeout > 0 {
+		watch.LimitBy = "WithStallTimeout"
+	}
 	if limit := timeSetting(w, "stall-timeout"); limit > 0 && c.StallTimeout == 0 {
 		if watch.Limit = limit; renews(w) { // the launcher ends the rank that others wait for, once they have reported it
 			watch.Every, watch.Limit = min(c.Stall, limit), 0
