@@ -77,3 +77,20 @@ func TestDeviceMismatch(t *testing.T) {
 		})
 	}
 }
+
+// TestDeviceOperations: there are no And, Or and Xor on devices, also not the logical ones.
+func TestDeviceOperations(t *testing.T) {
+	if !asProcesses(t, 2, "dgx1v") {
+		return
+	}
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+		for op := And; op <= LogicalXor; op++ {
+			err := AllReduceDevice(t.Context(), c, s, cuda.Slice[int32]{}, cuda.Slice[int32]{}, op)
+			want := fmt.Sprintf("AllReduceDevice on rank %d: invalid argument: device calls have no operation %v", c.Rank(), op)
+			if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("%v: %w, want %q", op, err, want)
+			}
+		}
+		return nil
+	})
+}
