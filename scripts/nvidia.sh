@@ -3,22 +3,29 @@
 # Debian's non-free component has. A GPU is not needed. Debian 12 (bookworm) has CUDA 11.8 and the driver 535, Debian 13
 # (trixie) 12.4 and 550.
 #
-#   scripts/nvidia.sh [RELEASE...]     default: bookworm trixie
+#   scripts/nvidia.sh [RELEASE...]     bookworm or trixie; default: both
 #
 # - All PTX assembles for each architecture, and no kernel spills registers.
 # - Prototypes, structures and numbers of cuda/internal/driver/abi.h are those of cuda.h.
 # - The libraries have all functions of CUDA and NVML that are looked up.
 # - With these libraries and without a GPU, treerun reports that there is none.
 #
-# Exit code: 0 if all is well, 1 if something is not, 75 if the component cannot be reached: NOT CHECKED. Downloads 90 MB
-# for each release, from the source that apt has for Debian.
+# Exit code: 0 if all is well, 1 if something is not, 2 if an argument is wrong, 75 if the component cannot be reached:
+# NOT CHECKED. Downloads 90 MB for each release, from the source that apt has for Debian.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 architectures=(70 75 80 86 89 90)
 [ $# -gt 0 ] || set -- bookworm trixie
+for release; do
+    case $release in
+    bookworm | trixie) ;;
+    *) echo "nvidia.sh: no release $release: want bookworm or trixie (usage: scripts/nvidia.sh [RELEASE...])" >&2; exit 2 ;;
+    esac
+done
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" 2> /dev/null || { sleep 1; rm -rf "$work"; }' EXIT # a program that ends may write once more
+trap 'exit 143' INT TERM # after the program that runs
 failed=0
 complain() { echo "nvidia.sh: $*" >&2; failed=1; }
 skip() { echo "NOT CHECKED: $*"; exit 75; }
