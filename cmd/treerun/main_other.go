@@ -23,7 +23,7 @@ func printHelp() error {
 	return err
 }
 
-// runJob is the command without a name, and all commands that need a job: an error.
+// runJob is the command without a name, and all commands that need Linux: an error.
 func runJob(args []string) (int, error) {
 	if len(args) == 0 || slices.Contains([]string{"-h", "--help"}, args[0]) {
 		return 0, printHelp()
@@ -31,7 +31,11 @@ func runJob(args []string) (int, error) {
 	if args[0] == "--version" {
 		return 0, printVersion()
 	}
-	return 0, job.ErrSystem
+	what := "starting a job"
+	if slices.Contains([]string{"bench", "check", "resize", "status"}, args[0]) {
+		what = args[0]
+	}
+	return 0, fmt.Errorf("%s needs Linux (%s)", what, job.HintSystem)
 }
 
 func measureTopo(int, *planner.Places) (*planner.Measured, int, error) {

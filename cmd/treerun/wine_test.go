@@ -63,7 +63,9 @@ func TestWindows(t *testing.T) {
 		want    string
 	}{
 		{two, "rank: Init: environment of torchrun: jobs of several ranks need Linux"},
-		{windows("treerun", "-np", "2", "./alone"), "treerun: jobs of several ranks need Linux (hint: a Linux container"},
+		{windows("treerun", "-np", "2", "./alone"), "treerun: starting a job needs Linux (hint: a Linux container"},
+		{windows("treerun", "-np", "1", "--dry-run", "./alone"), "treerun: starting a job needs Linux (hint: "},
+		{windows("treerun", "status"), "treerun: status needs Linux (hint: "},
 		{windows("treerun", "topo"), "treerun: links are measured on Linux only (hint: --graph"},
 	} {
 		_, err := c.command.Output()

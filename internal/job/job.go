@@ -34,8 +34,11 @@ func Variable(flag string) string {
 }
 
 // ErrSystem is the error of a job of several ranks on another system than Linux.
-var ErrSystem = errors.New("jobs of several ranks need Linux (hint: a Linux container serves, as docker run -it " +
-	"-v .:/src -w /src golang:1.26; one rank runs without treerun)")
+var ErrSystem = errors.New("jobs of several ranks need Linux (" + HintSystem + ")")
+
+// HintSystem is the remedy for what needs Linux.
+const HintSystem = "hint: a Linux container serves, as docker run -it -v .:/src -w /src golang:1.26; one rank runs " +
+	"without treerun"
 
 // ParseTime parses a time in the form of flags and variables: a number of seconds, or the form of time.ParseDuration.
 func ParseTime(text string) (time.Duration, error) {
