@@ -439,5 +439,5 @@ func ExampleMessage_Status() {
 		fmt.Println(got[1:])
 		return nil
 	})
-	// Output: [{1 10 1} {2 20 2}]
+	// Output: [rank 1, tag 10, count 1 rank 2, tag 20, count 2]
 }
