@@ -15,10 +15,10 @@ const resizeUsage = `usage: treerun resize [JOB] -np N
 
 resize changes the number of ranks of a running job that was started with
 --on-failure respawn or shrink on this host, by the same user. New ranks start
-on the hosts of the job, and are taken in when the program leaves its epoch:
-when it looks at World.Changed, or at the next failure. To make a job smaller,
-the ranks with the highest numbers get SIGTERM. JOB is the job's id; it may be
-left out where the user has one job here.
+on free slots of the job's hosts, and are taken in when the program leaves its
+epoch: when it looks at World.Changed, or at the next failure. To make a job
+smaller, the ranks with the highest numbers get SIGTERM. JOB is the job's id; it
+may be left out where the user has one job here.
 
 flags:
 %s`

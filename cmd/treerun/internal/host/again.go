@@ -39,14 +39,17 @@ func (sp *spawner) again(s *wire.Spawn) (*child, error) {
 	h := sp.host
 	local := slices.Index(h.ranks, s.Rank)
 	if local < 0 {
-		local = sp.extend(s.Rank)
+		var err error
+		if local, err = sp.extend(s.Rank); err != nil {
+			return nil, err
+		}
 		h.ranks = sp.ranks
 	}
 	one := *sp
 	one.file.Joining = true
 	for one.file.Size <= slices.Max(h.ranks) { // its world comes with a roster: here it must only be one of the job
 		one.file.Size++
-		one.file.Hosts = append(slices.Clip(one.file.Hosts), h.index)
+		one.file.Hosts = append(slices.Clip(one.file.Hosts), min(h.index, slices.Max(one.file.Hosts)+1))
 	}
 	one.file.LocalSize = len(h.ranks)
 	one.env = Setenv(one.env, epochVariable(s.Epoch))
@@ -121,15 +124,6 @@ func killRank(h *Host, k *wire.Kill) {
 		return
 	}
 	kill(unix.SIGKILL)
-}
-
-// extend makes room for one more rank of this host, and returns its local number. The rank shares the cores and the GPU
-// of another one.
-func (sp *spawner) extend(rank int) (local int) {
-	local = len(sp.ranks)
-	sp.places = sp.places.with(sp.host.job, rank)
-	sp.ranks = append(slices.Clip(sp.ranks), rank)
-	return local
 }
 
 // closeSpawner closes what only the start of ranks needs.

@@ -178,36 +178,21 @@ func (sp *spawner) place(env []string) (err error) {
 			sp.file.Settings[sharedCPUsSetting] = list
 		}
 	}
-	for local, rank := range p.ranks {
-		gpu, where := p.Describe(local)
-		text := fmt.Sprintf("rank %d: %s", rank, strings.TrimPrefix(gpu+", "+where, ", "))
-		if h.job.ReportBindings {
-			h.cfg.Report(&wire.Note{Text: text})
-		} else {
-			h.cfg.Trace("%s", text)
-		}
+	for local := range p.ranks {
+		sp.reportPlace(local)
 	}
 	return nil
 }
 
-// with returns p with one more rank, which shares the cores and the GPU of one with the same program. Where the host
-// has no such rank, it has neither.
-func (p *Places) with(j *wire.Run, rank int) *Places {
-	more, like := *p, make([]int, 0, len(p.ranks))
-	for local, r := range p.ranks {
-		if j.PartOf(r) == j.PartOf(rank) {
-			like = append(like, local)
-		}
+// reportPlace reports what a rank has got, if the user wants it.
+func (sp *spawner) reportPlace(local int) {
+	gpu, where := sp.places.Describe(local)
+	text := fmt.Sprintf("rank %d: %s", sp.places.ranks[local], strings.TrimPrefix(gpu+", "+where, ", "))
+	if sp.host.job.ReportBindings {
+		sp.host.cfg.Report(&wire.Note{Text: text})
+	} else {
+		sp.host.cfg.Trace("%s", text)
 	}
-	var place cores.Place
-	var gpu gpus.Rank
-	if n := len(like); n > 0 {
-		local := like[len(p.ranks)%n]
-		place, gpu = p.cores[local], p.gpus[local]
-	}
-	more.ranks, more.cores = append(slices.Clip(p.ranks), rank), append(slices.Clip(p.cores), place)
-	more.gpus = append(slices.Clip(p.gpus), gpu)
-	return &more
 }
 
 // withBinding calls start with this thread bound to the cores of a rank, which the rank inherits.

@@ -25,8 +25,9 @@ func (s *supervisor) expect(lost *hostState) {
 	if !s.renews() || len(s.hosts) == job.MaxRanks {
 		return
 	}
-	h := &hostState{JobHost: JobHost{Name: lost.Name, Target: lost.Target}, index: len(s.hosts), ready: new(wire.Ready),
-		node: lost.node, phase: done, lost: true, away: true, of: lost}
+	h := &hostState{JobHost: lost.JobHost, index: len(s.hosts), ready: new(wire.Ready), node: lost.node, phase: done,
+		lost: true, away: true, of: lost}
+	h.Ranks = nil
 	if lost.of != nil && len(lost.Ranks) == 0 { // it has come back, and was lost again before ranks started there
 		h.of = lost.of
 	}
@@ -49,11 +50,16 @@ func (s *supervisor) try(h *hostState) {
 	case tried == maxAttempts || !s.members.Missing():
 		s.after(returnInterval, func() { s.try(h) })
 	default:
-		s.reach(h, nil)
-		if s.job.Remote.PushProgram {
-			if err := s.push(h.index); err != nil {
-				s.job.Trace("%v", err)
-			}
+		s.tryNow(h)
+	}
+}
+
+// tryNow begins to start an agent on a host that is away, and sends it the program if it has none.
+func (s *supervisor) tryNow(h *hostState) {
+	s.reach(h, nil)
+	if s.job.Remote.PushProgram {
+		if err := s.push(h.index); err != nil {
+			s.job.Trace("%v", err)
 		}
 	}
 }
@@ -100,6 +106,10 @@ func (s *supervisor) receiveAway(h *hostState, body wire.Body) {
 		}
 		return
 	default:
+		return
+	}
+	if h.late {
+		s.giveUpLate(h, text)
 		return
 	}
 	s.job.Trace("host %s is not back: %s", h.Name, text)

@@ -46,6 +46,7 @@ type Job struct {
 	Size    int      // number of ranks
 
 	Hosts  []JobHost // where they run, in the order in which the ranks name them; none: all on this host
+	Idle   []JobHost // hosts without a rank, on which treerun resize may start some
 	Remote Remote    // how to reach other hosts
 	Cores  cores.Request
 	Report bool // print the cores of each rank
@@ -87,6 +88,7 @@ type JobHost struct {
 	Target string // the name for ssh, or for the launch agent
 	Local  bool   // it is this one: its ranks are started directly
 	Ranks  []int  // in ascending order, at least one
+	Room   int    // number of ranks that the user wants there at most; 0: any
 }
 
 // Remote describes how other hosts are reached. The zero value is not valid: see its fields.
@@ -161,6 +163,9 @@ const (
 // when the user did not want to wait.
 func (s *supervisor) drain() (complete bool) {
 	s.draining = true
+	for _, r := range s.ranks {
+		s.cancelWaiting(r, "the job has ended")
+	}
 	// A process outside the ranks' process groups may hold output open.
 	s.after(host.LeftoverGrace, func() { s.broadcast(&wire.Finish{}) })
 	if s.cause.kind != noCause { // else its readers have all the time that the job has

@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/control"
 	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/topo"
 )
 
 // renews reports whether the ranks that live renew after the loss of one.
@@ -76,6 +74,9 @@ func (s *supervisor) apply(orders []membership.Order) {
 		case membership.Leave:
 			r := s.ranks[o.Rank]
 			r.past = true
+			if s.cancelWaiting(r, "the job does not need it any more") {
+				continue
+			}
 			s.orderTo(r.host, &wire.Kill{Rank: o.Rank, Attempt: r.Attempt, Grace: s.job.ShutdownTimeout,
 				Why: "the job continues without it"})
 		case membership.Revoke:
@@ -100,7 +101,7 @@ func (s *supervisor) startProcess(o membership.Start) {
 		}
 		s.before = append(s.before, old)
 	} else {
-		h = s.roomiest()
+		h = s.hostForAdded()
 		h.Ranks = append(slices.Clip(h.Ranks), rank)
 		s.ranks = append(s.ranks, nil)
 	}
@@ -113,12 +114,19 @@ func (s *supervisor) startProcess(o membership.Start) {
 	r.joining, r.added = true, o.Added
 	s.ranks[rank] = r
 	s.starting++
-	spawn := func() { s.orderTo(h, &wire.Spawn{Rank: rank, Attempt: attempt, Epoch: s.members.Epoch() + 1}) }
-	if old == nil || old.Unstarted == "" {
-		spawn()
-		return
+	switch {
+	case h.away:
+		h.waiting = append(h.waiting, r)
+	case old == nil || old.Unstarted == "":
+		s.spawn(r)
+	default:
+		s.after(startPause, func() { s.spawn(r) })
 	}
-	s.after(startPause, spawn)
+}
+
+// spawn orders the process of a rank that its host starts in a job that runs.
+func (s *supervisor) spawn(r *rankState) {
+	s.orderTo(r.host, &wire.Spawn{Rank: r.Rank, Attempt: r.Attempt, Epoch: s.members.Epoch() + 1})
 }
 
 // startPause is the time from a process that could not be started to the next attempt.
@@ -160,61 +168,6 @@ func (s *supervisor) replacement(lost *hostState) *hostState {
 		return s.replacement(lost.spare)
 	}
 	return lost.spare
-}
-
-// roomiest returns the host that has the fewest ranks for its size: those that it began with less those that run.
-func (s *supervisor) roomiest() *hostState {
-	load := func(h *hostState) int {
-		n := -h.began
-		for _, r := range h.Ranks {
-			if k := s.ranks[r]; k != nil && !k.ended && !k.past {
-				n++
-			}
-		}
-		return n
-	}
-	usable := slices.DeleteFunc(slices.Clone(s.hosts), func(h *hostState) bool { return h.lost || len(h.Ranks) == 0 })
-	return slices.MinFunc(usable, func(a, b *hostState) int { return load(a) - load(b) })
-}
-
-// resize brings the job to n ranks.
-func (s *supervisor) resize(n int) control.Answer {
-	if s.cause.kind != noCause || s.draining {
-		return control.Answer{Error: "it is ending"}
-	}
-	if !slices.ContainsFunc(s.hosts, func(h *hostState) bool { return !h.lost && len(h.Ranks) > 0 }) {
-		return control.Answer{Error: "none of its hosts is left"}
-	}
-	orders, err := s.members.Resize(n)
-	if err != nil {
-		return control.Answer{Error: err.Error()}
-	}
-	s.apply(orders)
-	text := cmp.Or(describe(orders), fmt.Sprintf("the job has %s", numbers.Count(n, "rank")))
-	s.job.Screen.Err.Printf("treerun: resize to %s: %s", numbers.Count(n, "rank"), text)
-	return control.Answer{Text: text}
-}
-
-// describe describes the ranks that orders add or remove.
-func describe(orders []membership.Order) (text string) {
-	var added, leaving []int
-	for _, o := range orders {
-		switch o := o.(type) {
-		case membership.Start:
-			added = append(added, o.Rank)
-		case membership.Leave:
-			leaving = append(leaving, o.Rank)
-		}
-	}
-	if len(added) > 0 {
-		text = fmt.Sprintf("starting %s (%s), to be taken in when the program leaves its epoch",
-			numbers.Count(len(added), "rank"), topo.RankList(added))
-	}
-	if len(leaving) > 0 {
-		slices.Sort(leaving)
-		text = fmt.Sprintf("stopping %s (%s)", numbers.Count(len(leaving), "rank"), topo.RankList(leaving))
-	}
-	return text
 }
 
 // orderTo gives an order to one host.

@@ -62,6 +62,9 @@ type hostState struct {
 	of     *hostState // the lost host that this one is, once it has come back
 	away   bool       // it has not yet
 	trying bool       // an agent is being started there
+
+	late    bool         // it had no rank until treerun resize has added some
+	waiting []*rankState // that start when it is there
 }
 
 // phase is the progress of a host. It may skip some phases.
@@ -246,6 +249,7 @@ func (s *supervisor) onStarted(h *hostState, b *wire.Started) {
 	if back {
 		s.onBack(h)
 	}
+	s.startWaiting(h)
 	if s.startingAtTimeout {
 		s.runningAtTimeout = s.stragglers() // now that the running ranks are known
 	}
@@ -363,7 +367,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		s.job.Trace("host %s is lost: %s", h.Name, l.Text)
 		// No rank runs yet.
 		early := h.phase < started || h.phase < done && s.running == 0 && s.cause.kind == noCause
-		if early && h.of == nil && s.attempt == 0 {
+		if early && h.of == nil && !h.late && s.attempt == 0 {
 			text := l.Text
 			if h.phase == ready {
 				text = fmt.Sprintf("host %s was lost while it started its ranks: %s", h.Name, text)

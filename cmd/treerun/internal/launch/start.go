@@ -62,6 +62,9 @@ func (s *supervisor) placeRanks() error {
 		hosts = []JobHost{{Name: here.Host, Local: true, Ranks: numbers.Below(s.job.Size)}}
 	}
 	s.ranks = make([]*rankState, s.job.Size)
+	if s.renews() {
+		s.idle = slices.Clone(s.job.Idle)
+	}
 	for i, h := range hosts {
 		state := &hostState{JobHost: h, index: i, node: i, ready: new(wire.Ready), began: len(h.Ranks), place: i}
 		if h.Local {
@@ -200,7 +203,7 @@ func (s *supervisor) wireJob() *wire.Run {
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: job.NewSecret(), Size: s.job.Size,
 		Hosts: make([]int, s.job.Size), Settings: s.job.Settings, Epoch: s.attempt, Renews: s.renews(),
-		OtherHosts: len(s.hosts) > 1, Events: s.job.Events,
+		OtherHosts: len(s.hosts)+len(s.idle) > 1, Events: s.job.Events,
 	}
 	if id := cmp.Or(s.job.Remote.JobID, s.jobID); id != "" {
 		file.JobID = id
@@ -219,7 +222,7 @@ func (s *supervisor) wireJob() *wire.Run {
 		j.Master = s.job.Remote.Master
 	case !first.Local:
 		j.Master = first.Name
-	case len(s.hosts) > 1:
+	case file.OtherHosts:
 		j.Master = first.ready.Host
 	}
 	s.job.Trace("job %s: %s on %s", file.JobID, numbers.Count(s.job.Size, "rank"), s.hostNames())

@@ -53,6 +53,7 @@ type supervisor struct {
 	run     *wire.Run // the latest
 	start   time.Time
 	hosts   []*hostState
+	idle    []JobHost    // without a rank so far
 	ranks   []*rankState // by rank: its latest process
 	before  []*rankState // earlier processes of ranks
 

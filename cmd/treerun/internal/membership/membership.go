@@ -209,7 +209,7 @@ func (m *Machine) dismiss() (orders []Order) {
 
 // Resize brings the job to n ranks: others start, and wait to be taken in, or the ranks with the highest numbers leave.
 func (m *Machine) Resize(n int) (orders []Order, err error) {
-	switch now := m.living(); {
+	switch now := m.Living(); {
 	case m.cfg.Policy != Respawn && m.cfg.Policy != Shrink:
 		return nil, errors.New("its ranks cannot change: it was started without --on-failure respawn or shrink")
 	case m.stopping, !m.has(member) && !m.has(starting) && !(m.over && m.has(ready)): // none could take others in
@@ -226,7 +226,7 @@ func (m *Machine) Resize(n int) (orders []Order, err error) {
 		}
 	default:
 		m.wanted = n
-		for r := len(m.ranks) - 1; r >= 0 && m.living() > n; r-- {
+		for r := len(m.ranks) - 1; r >= 0 && m.Living() > n; r-- {
 			if k := &m.ranks[r]; k.state < left {
 				k.state = left
 				orders = append(orders, Leave{r})
@@ -240,7 +240,7 @@ func (m *Machine) Resize(n int) (orders []Order, err error) {
 // Missing reports whether the job has fewer ranks than at the start, or than the latest Resize has asked for.
 func (m *Machine) Missing() bool {
 	lives := m.cfg.Policy == Respawn || m.cfg.Policy == Shrink
-	n := m.living()
+	n := m.Living()
 	return lives && !m.stopping && m.TakesPart() && 0 < n && n < m.wanted
 }
 
@@ -288,7 +288,7 @@ func (m *Machine) Lost(r int, again bool) []Order {
 		return m.end(fmt.Sprintf(noWorlds, declined))
 	}
 	done := m.has(left)
-	if done && m.living() == 0 {
+	if done && m.Living() == 0 {
 		return nil // a process of its own would have no others, and no state
 	}
 	again = again && m.cfg.Policy == Respawn
@@ -298,7 +298,7 @@ func (m *Machine) Lost(r int, again bool) []Order {
 		}
 		k.state = starting
 	}
-	if n := m.living(); n < m.cfg.MinSize && !done || n == 0 {
+	if n := m.Living(); n < m.cfg.MinSize && !done || n == 0 {
 		return m.endWith(n)
 	}
 	var orders []Order
@@ -365,8 +365,8 @@ func (m *Machine) Restarted() {
 	}
 }
 
-// living returns how many ranks are neither lost nor have left.
-func (m *Machine) living() (n int) {
+// Living returns how many ranks are neither lost nor have left.
+func (m *Machine) Living() (n int) {
 	for _, k := range m.ranks {
 		if k.state < left {
 			n++

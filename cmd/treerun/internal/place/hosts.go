@@ -75,6 +75,7 @@ func (o *Options) takeSpares(hosts *[]ListedHost) (spares []launch.JobHost, err 
 		if isThisHost(h) {
 			return nil, fmt.Errorf("--spares: %s is this host, and is lost with treerun", h.Name)
 		}
+		h.Room = o.room(&h)
 		spares = append(spares, h.JobHost)
 	}
 	*hosts = (*hosts)[:n]
@@ -117,12 +118,36 @@ func (o *Options) mapHosts(hosts []ListedHost, size, extra int) ([]launch.JobHos
 	if err != nil {
 		return nil, 0, err
 	}
+	for i := range places {
+		places[i].Room = o.room(&places[i])
+	}
+	o.setIdle(hosts, places)
 	list, n := jobHosts(places, o.remote.Command == nil)
 	for i := range extra {
 		h := &list[i%len(list)]
 		h.Ranks = append(slices.Clip(h.Ranks), n+i)
 	}
 	return list, n, nil
+}
+
+// room returns the number of ranks that a host takes without --oversubscribe.
+func (r *Request) room(h *ListedHost) int {
+	if r.PerHost > 0 && !h.empty() {
+		return r.PerHost
+	}
+	return h.Slots
+}
+
+// setIdle records the hosts that have got no rank, and take some when the job is resized.
+func (o *Options) setIdle(hosts, used []ListedHost) {
+	o.idle = nil
+	for _, h := range hosts {
+		same := func(u ListedHost) bool { return u.Target == h.Target && u.Name == h.Name }
+		if !h.empty() && !slices.ContainsFunc(used, same) && !(o.remote.Command == nil && isThisHost(h)) {
+			h.Room = o.room(&h)
+			o.idle = append(o.idle, h.JobHost)
+		}
+	}
 }
 
 // jobHosts converts hosts for launch, and returns the number of ranks. Names of this very host are one, if ranks may be
@@ -132,6 +157,7 @@ func jobHosts(hosts []ListedHost, direct bool) (list []launch.JobHost, n int) {
 	for _, h := range hosts {
 		n += len(h.Ranks)
 		if h.Local = direct && isThisHost(h); h.Local && here >= 0 {
+			list[here].Room += h.Room
 			list[here].Ranks = slices.Concat(list[here].Ranks, h.Ranks)
 			slices.Sort(list[here].Ranks)
 			continue

@@ -37,7 +37,8 @@ type Options struct {
 	rankfile        string     // where each rank runs
 	ranks           []rankLine // of that file
 	slots           []cores.Slots
-	allocation      *allocation // from which Hosts has taken hosts; nil: none
+	idle            []launch.JobHost // hosts of the list that have no rank
+	allocation      *allocation      // from which Hosts has taken hosts; nil: none
 
 	remote              launch.Remote // how other hosts are reached
 	iface, ports, probe string        // how ranks on several hosts reach each other
@@ -190,6 +191,7 @@ func (o *Options) setSettings(s map[string]string) {
 func (o *Options) Fill(j *launch.Job) (err error) {
 	if j.Remote, err = o.Remote(); err == nil {
 		o.setSettings(j.Settings)
+		j.Idle = o.idle
 		j.GPUs, err = o.GPUs()
 	}
 	if err == nil {
