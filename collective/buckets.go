@@ -72,7 +72,7 @@ const bucketBytes = 2 << 20
 // NewBuckets returns.
 func NewBuckets[T Element](ctx context.Context, c *Comm, gradients [][]T, op Op, bytes int) (*Buckets[T], error) {
 	const name = "NewBuckets"
-	a := reduceArgs[T](new(comm.Args), c, plan.AllReduce, -1, nil, nil, op)
+	a := reduceArgs[T](comm.NewArgs(calls.ID{Kind: calls.NewBuckets}), c, plan.AllReduce, -1, nil, nil, op)
 	if a.Err != nil {
 		return nil, a.Err
 	}
@@ -89,7 +89,7 @@ func NewBuckets[T Element](ctx context.Context, c *Comm, gradients [][]T, op Op,
 		terms = append(terms, term{fmt.Sprintf("slice %d", i), fmt.Sprintf("%d %v", len(s), a.DType)})
 	}
 	if _, err := agreeOn(ctx, c, calls.NewBuckets, 0, terms); err != nil {
-		return nil, fmt.Errorf("collective: %s on rank %d: %w", name, c.Rank(), err)
+		return nil, err
 	}
 	b.at, b.ready, b.order = make([]int, len(b.of)), make([]bool, len(b.of)), make([]int32, len(b.of))
 	for i := range b.order {

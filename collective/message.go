@@ -205,6 +205,10 @@ type PersistentMessage struct {
 // Start begins the message, as StartSend or StartRecv does. Those of one PersistentMessage must not overlap, as they
 // use the same slice.
 func (p *PersistentMessage) Start() (Message, error) {
+	if p.name == "" {
+		return Message{}, fmt.Errorf("collective: PersistentMessage: %w: it is the zero value (hint: SendInit and RecvInit "+
+			"make one)", ErrArgument)
+	}
 	begun := p.message
 	m, err := p.c.inner().Messages.Start(p.name, &begun, p.tag, p.send)
 	return Message{m}, err

@@ -188,3 +188,30 @@ func TestPairsOfCommunicators(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfNewBuckets: NewBuckets is named once, and for what is wrong with the values that it has. So are the zero
+// values of persistent calls.
+func TestNamesOfNewBuckets(t *testing.T) {
+	mustRun(t, 1, func(_ *fakeWorld, c *Comm) error {
+		x := [][]int{{1}}
+		_, noOp := NewBuckets(t.Context(), c, x, 0, 0)
+		_, none := NewBuckets(t.Context(), nil, x, Sum, 0)
+		_, call := new(Persistent).Start()
+		_, message := new(PersistentMessage).Start()
+		closing := c.Close()
+		_, closed := NewBuckets(t.Context(), c, x, Sum, 0)
+		for want, err := range map[string]error{
+			"collective: NewBuckets on rank 0: invalid argument: no such operation: 0": noOp,
+			"collective: NewBuckets: invalid argument: the Comm is nil":                none,
+			"collective: Persistent: invalid argument: it is the zero value":           call,
+			"collective: Persistent: invalid argument: it is the zero value ":          new(Persistent).Run(t.Context()),
+			"collective: PersistentMessage: invalid argument: it is the zero value":    message,
+			"collective: NewBuckets on rank 0: the communicator is closed":             closed,
+		} {
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				return fmt.Errorf("%w, want %q", err, want)
+			}
+		}
+		return closing
+	})
+}

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
@@ -19,11 +20,24 @@ type Persistent struct {
 }
 
 // Run makes the call and waits for it.
-func (p *Persistent) Run(ctx context.Context) error { return p.c.inner().Run(ctx, p.a) }
+func (p *Persistent) Run(ctx context.Context) error {
+	if p.a == nil {
+		return errZeroPersistent
+	}
+	return p.c.inner().Run(ctx, p.a)
+}
+
+var errZeroPersistent = fmt.Errorf("collective: Persistent: %w: it is the zero value (hint: AllReduceInit and the "+
+	"other Inits make one)", ErrArgument)
 
 // Start begins the call; see Request. The calls of one Persistent must not
 // overlap, as they use the same slices.
-func (p *Persistent) Start() (Request, error) { return p.c.begun(p.a) }
+func (p *Persistent) Start() (Request, error) {
+	if p.a == nil {
+		return Request{}, errZeroPersistent
+	}
+	return p.c.begun(p.a)
+}
 
 func persistent(c *Comm, a *comm.Args) (*Persistent, error) {
 	a.As(calls.Prepared)

@@ -31,7 +31,7 @@ import (
 // the ranks and the lengths. The communicator stays usable after both.
 func Restore(ctx context.Context, c *Comm, version int, state ...any) (int, error) {
 	best, err := restore(ctx, c, restoreWindow, version, state)
-	if err != nil && !errors.Is(err, ErrArgument) {
+	if err != nil && !errors.Is(err, ErrArgument) && !errors.Is(err, ErrDisagree) { // these name Restore
 		err = fmt.Errorf("collective: Restore on rank %d: %w", c.inner().Rank, err)
 	}
 	if err != nil {

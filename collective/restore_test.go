@@ -142,6 +142,7 @@ func TestRestoreOfDifferentStates(t *testing.T) {
 		mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 			version, err := Restore(t.Context(), c, 5+c.Rank(), x.states[c.Rank()]...)
 			if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), x.want) || version != 5+c.Rank() ||
+				strings.Count(err.Error(), "Restore") != 1 ||
 				!strings.HasPrefix(err.Error(), fmt.Sprintf("collective: Restore on rank %d: ", c.Rank())) {
 				t.Errorf("rank %d: version %d, %v, want %s", c.Rank(), version, err, x.want)
 			}

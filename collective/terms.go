@@ -35,8 +35,11 @@ func agreeOn(ctx context.Context, c *Comm, kind calls.Kind, number int, terms []
 		return numbers, nil
 	}
 	lists, err := gatherObjects(ctx, c, kind, terms, -1)
+	if err != nil {
+		return nil, err
+	}
 	for i := 0; err == nil && i < len(lists[0]); i++ {
 		err = setup.Agreed(c.in.Setup.World, lists[0][i].Name, lists, func(l []term) string { return l[i].Value })
 	}
-	return nil, err
+	return nil, fmt.Errorf("collective: %v on rank %d: %w", kind, c.Rank(), err)
 }
