@@ -70,6 +70,13 @@ environment  treerun's own, and %s
 	if given := o.given(); given != nil {
 		fmt.Fprintf(&b, "options      %s\n", strings.Join(given, " "))
 	}
+	if slices.ContainsFunc(j.Hosts, func(h launch.JobHost) bool { return !h.Local }) {
+		agent := append([]string{"ssh"}, j.Remote.SSHArgs...)
+		if j.Remote.Command != nil {
+			agent = j.Remote.Command
+		}
+		fmt.Fprintf(&b, "agents       started by %s\n", strings.Join(agent, " "))
+	}
 	for _, h := range j.Hosts {
 		what := ranksText(h.Ranks)
 		if len(h.Ranks) == 0 {
@@ -92,7 +99,8 @@ environment  treerun's own, and %s
 func (o *options) given() (list []string) {
 	o.flags.VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
-		case "np", "host", "hostfile", "wdir", "output-dir", "debug", "mem-per-rank", "dry-run", "verbose":
+		case "np", "host", "hostfile", "launch-agent", "ssh-args", "wdir", "output-dir", "debug", "mem-per-rank", "dry-run",
+			"verbose":
 			return
 		}
 		values := []string{f.Value.String()}

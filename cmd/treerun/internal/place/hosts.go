@@ -36,6 +36,10 @@ func (o *Options) Hosts(size, extra int) ([]launch.JobHost, int, error) {
 		}
 	default:
 		o.allocation, hosts, err = currentAllocation(os.Getenv)
+		o.scheduler = o.allocation
+	}
+	if o.allocation == nil && err == nil {
+		o.findScheduler(hosts)
 	}
 	if err == nil && o.flags.Changed("rankfile") {
 		if o.ranks, err = readRankfile(o.rankfile); err != nil {
@@ -63,6 +67,35 @@ func (o *Options) Hosts(size, extra int) ([]launch.JobHost, int, error) {
 		list = nil
 	}
 	return list, n, nil
+}
+
+// findScheduler sets the allocation that all of these hosts belong to, which the user has named. Those that need no
+// agent may be outside of it.
+func (o *Options) findScheduler(hosts []ListedHost) {
+	a, all, err := currentAllocation(os.Getenv)
+	if a == nil || a.agent == nil || err != nil {
+		return
+	}
+	for i := range hosts {
+		h := &hosts[i]
+		if o.remote.Command == nil && isThisHost(*h) {
+			continue
+		}
+		short, _, _ := strings.Cut(h.Target, ".")
+		k := slices.IndexFunc(all, func(in ListedHost) bool { return strings.EqualFold(in.Name, h.Target) })
+		if k < 0 {
+			k = slices.IndexFunc(all, func(in ListedHost) bool {
+				name, _, _ := strings.Cut(in.Name, ".")
+				return strings.EqualFold(name, short) && (name == in.Name || short == h.Target)
+			})
+		}
+		if k < 0 {
+			o.outside = fmt.Sprintf(" (ssh reaches it, since %s is not in %s's %s)", h.Target, a.scheduler, a.variable)
+			return
+		}
+		h.Target = all[k].Name
+	}
+	o.scheduler = a
 }
 
 // takeSpares removes the spare hosts from a list, and returns them.

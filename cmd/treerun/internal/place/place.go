@@ -39,6 +39,8 @@ type Options struct {
 	slots           []cores.Slots
 	idle            []launch.JobHost // hosts of the list that have no rank
 	allocation      *allocation      // from which Hosts has taken hosts; nil: none
+	scheduler       *allocation      // to which all hosts that need agents belong; nil: none
+	outside         string           // the hint that names one of them that does not
 
 	remote              launch.Remote // how other hosts are reached
 	iface, ports, probe string        // how ranks on several hosts reach each other
@@ -130,6 +132,9 @@ func (o *Options) Remote() (launch.Remote, error) {
 	}
 	r.PushProgram, r.Hint = r.Push, o.hint()
 	switch command, found := o.schedulerAgent(); {
+	case o.wantsAgent():
+	case o.outside != "":
+		r.Hint = o.outside
 	case found:
 		r.Command = command
 	case command != nil:
@@ -139,13 +144,18 @@ func (o *Options) Remote() (launch.Remote, error) {
 	return r, nil
 }
 
-// schedulerAgent returns the command by which the scheduler of the allocation starts programs on its hosts, unless the
-// user has another one, and whether it is in PATH.
+// wantsAgent reports whether the user has a command for agents, or ssh.
+func (o *Options) wantsAgent() bool {
+	return o.flags.Changed("launch-agent") || o.remote.SSHArgs != nil
+}
+
+// schedulerAgent returns the command by which the scheduler of an allocation starts programs on its hosts, and whether
+// it is in PATH.
 func (o *Options) schedulerAgent() (command []string, found bool) {
-	if o.allocation == nil || o.allocation.agent == nil || o.flags.Changed("launch-agent") || o.remote.SSHArgs != nil {
+	if o.scheduler == nil || o.scheduler.agent == nil {
 		return nil, false
 	}
-	command = o.allocation.agent
+	command = o.scheduler.agent
 	_, err := exec.LookPath(command[0])
 	return command, err == nil
 }
