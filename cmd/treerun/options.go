@@ -175,6 +175,9 @@ func (o *options) parseVariable() error {
 	if err == nil {
 		err = cmdline.Parse(o.flags, words, othersFlags)
 	}
+	if err == nil && o.flags.ArgsLenAtDash() >= 0 {
+		err = errors.New("\"--\" is no flag")
+	}
 	if err == nil && o.flags.NArg() > 0 {
 		err = fmt.Errorf("%q is no flag", o.flags.Arg(0))
 	}
