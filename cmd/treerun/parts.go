@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
@@ -30,6 +31,9 @@ type part struct {
 func (o *options) splitParts(args []string) error {
 	if o.flags.ArgsLenAtDash() >= 0 { // all arguments after "--" are the program's
 		return nil
+	}
+	if args[0] == ":" {
+		return cmdline.Usagef("no PROGRAM before the first colon")
 	}
 	var all [][]string
 	rest := 0
@@ -70,7 +74,7 @@ func (o *options) splitParts(args []string) error {
 	}
 	o.job.Program = strings.Join(names, " : ")
 	for _, name := range []string{"nnodes", "node-rank", "push"} {
-		if o.flags.Changed(name) {
+		if o.flags.Changed(name) && (name != "nnodes" || o.node.count != 1) { // --nnodes 1 is this host alone
 			return cmdline.Usagef("--%s takes one program, and this job has several: %s", name, o.job.Program)
 		}
 	}
@@ -159,7 +163,7 @@ func (o *options) program() (*program, error) {
 		if i > 0 {
 			o.job.Args = append(o.job.Args, ":")
 		}
-		o.job.Args = append(o.job.Args, p.Args...)
+		o.job.Args = append(append(o.job.Args, "-np", strconv.Itoa(p.Ranks)), p.Args...)
 	}
 	return &program{Name: o.job.Program, Path: "/proc/self/exe"}, nil
 }

@@ -42,6 +42,7 @@ type resultCause struct {
 // resultRank is the end of a rank's latest process.
 type resultRank struct {
 	Rank     int      `json:"rank"`
+	Program  string   `json:"program"`
 	Host     string   `json:"host"`
 	PID      int      `json:"pid"`
 	Attempt  int      `json:"attempt"`
@@ -98,8 +99,13 @@ func (s *supervisor) writeResult() {
 	if s.cause.kind == byError && slices.ContainsFunc(s.ranks, func(r *rankState) bool { return r.PID != 0 }) {
 		r.State = states[byFailure]
 	}
+	programs := wire.Run{Parts: s.job.Parts}
 	for _, k := range s.ranks {
-		r.Ranks = append(r.Ranks, k.result())
+		rank := k.result()
+		if rank.Program = s.job.Program; len(programs.Parts) > 0 {
+			rank.Program = programs.PartOf(k.Rank).Args[0]
+		}
+		r.Ranks = append(r.Ranks, rank)
 	}
 	s.job.store(&r)
 }
