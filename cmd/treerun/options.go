@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -139,7 +138,7 @@ func (o *options) setStdin(text string) (err error) {
 // options before it are set.
 func parse(args []string) (*options, error) {
 	o := newOptions()
-	variableErr := o.parseVariable()
+	variableErr := o.parseVariable(args)
 	if err := cmdline.Parse(o.flags, args, othersFlags); err != nil {
 		return o, cmdline.Usagef("%w", err)
 	}
@@ -161,30 +160,6 @@ func parse(args []string) (*options, error) {
 	args = o.flags.Args()
 	o.job.Program, o.job.Args = args[0], args
 	return o, o.splitParts(args)
-}
-
-// flagsVariable is the variable with flags of a job, before those of the command line.
-const flagsVariable = "TREERUN_FLAGS"
-
-// parseVariable parses the flags in the variable. The processes that treerun starts do not have it: a rank that runs
-// treerun, too, has another job.
-func (o *options) parseVariable() error {
-	o.variable = os.Getenv(flagsVariable)
-	_ = os.Unsetenv(flagsVariable) // the name is valid
-	words, err := cmdline.SplitWords(o.variable)
-	if err == nil {
-		err = cmdline.Parse(o.flags, words, othersFlags)
-	}
-	if err == nil && o.flags.ArgsLenAtDash() >= 0 {
-		err = errors.New("\"--\" is no flag")
-	}
-	if err == nil && o.flags.NArg() > 0 {
-		err = fmt.Errorf("%q is no flag", o.flags.Arg(0))
-	}
-	if err != nil {
-		return cmdline.Usagef("%s: %w", flagsVariable, err)
-	}
-	return nil
 }
 
 // checkPolicy returns an error for a flag that does not apply to the policy of --on-failure.

@@ -74,7 +74,7 @@ func (o *options) splitParts(args []string) error {
 	}
 	o.job.Program = strings.Join(names, " : ")
 	for _, name := range []string{"nnodes", "node-rank", "push"} {
-		if o.flags.Changed(name) && (name != "nnodes" || o.node.count != 1) { // --nnodes 1 is this host alone
+		if o.anyChanged(name) && (name != "nnodes" || o.node.count != 1) { // --nnodes 1 is this host alone
 			return cmdline.Usagef("--%s takes one program, and this job has several: %s", name, o.job.Program)
 		}
 	}

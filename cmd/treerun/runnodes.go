@@ -156,9 +156,12 @@ func (o *options) commonFlags() (given []string) {
 	return given
 }
 
-// anyChanged reports whether one of these flags was given.
+// anyChanged reports whether one of these flags was given, other than as false.
 func (o *options) anyChanged(names ...string) bool {
-	return slices.ContainsFunc(names, o.flags.Changed)
+	return slices.ContainsFunc(names, func(name string) bool {
+		f := o.flags.Lookup(name)
+		return f.Changed && (f.Value.Type() != "bool" || f.Value.String() == "true")
+	})
 }
 
 // hosts returns the hosts of the ranks, and the number of ranks.

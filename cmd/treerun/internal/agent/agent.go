@@ -43,6 +43,7 @@ func Main(args []string) (int, error) {
 	if err := host.CheckAddressSpace(); err != nil {
 		return 0, err
 	}
+	_ = os.Unsetenv(cmdline.FlagsVariable) // the flags of this job are those of the launcher
 	stdio, err := takeStdio()
 	if err != nil {
 		return 0, err

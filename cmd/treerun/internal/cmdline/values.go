@@ -17,6 +17,9 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
+// FlagsVariable is the variable with flags of a job, before those of the command line.
+const FlagsVariable = "TREERUN_FLAGS"
+
 // Size is a number of bytes: K, M, G and T are powers of 1024.
 type Size int64
 
