@@ -29,7 +29,7 @@ type program struct {
 	Folder string // of Go source, absolute; empty when the user gave Path
 
 	tempDir string    // the temporary folder that holds Path
-	guard   *exec.Cmd // removes private should we be killed
+	guard   *exec.Cmd // removes tempDir should we be killed
 }
 
 // findProgram looks up name: with a slash in it, or . or .., relative to the working
@@ -210,7 +210,7 @@ func onStop(signals <-chan os.Signal, onSignal func(syscall.Signal), onSecond fu
 // into the folder.
 const guardScript = `read -r _; i=0; until rm -rf "$0" || [ $((i += 1)) -gt 50 ]; do sleep 0.1; done`
 
-// startGuard guards p.private.
+// startGuard guards p.tempDir.
 func (p *program) startGuard() error {
 	guard := exec.Command("sh", "-c", guardScript, p.tempDir)
 	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it gets no signals of our terminal
