@@ -134,7 +134,7 @@ func spin(never chan bool) {
 			spin(never)
 			<-never
 		}
-		for {
+		for n := 0; len(never) == 0; n++ {
 		}
 	}()
 }
