@@ -3,8 +3,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,6 +71,39 @@ func TestMemoryPerRankKilled(t *testing.T) {
 	syscall.Kill(l.agentOf("b"), syscall.SIGKILL)
 	l.checkEnd(125)
 	awaitNoGroups(t, dirs)
+}
+
+// A process that has left its rank's process group outlives the job; the group of the rank does not, and the launcher's
+// has the process.
+func TestMemoryPerRankOutlived(t *testing.T) {
+	memoryGroup(t)
+	const rank = "grep treerun- /proc/self/cgroup; " +
+		"child=$(setsid sh -c 'echo $$; exec sleep 300 > /dev/null 2>&1' &); echo child: $child; "
+	for name, c := range map[string]struct {
+		rest string
+		code int
+	}{"ends": {"exit 0", 0}, "killed": {"exec sleep 300", 128 + int(syscall.SIGKILL)}} {
+		t.Run(name, func(t *testing.T) {
+			l := startTreerun(t, nil, "-np", "1", "--tag-output=false", "--mem-per-rank", "64M", "sh", "-c", rank+c.rest)
+			dirs := l.groupsOf(1)
+			l.expect(1, "child: ")
+			_, text, _ := strings.Cut(l.output[len(l.output)-1], "child: ")
+			child, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer syscall.Kill(child, syscall.SIGKILL)
+			if c.code != 0 {
+				l.signal(syscall.SIGKILL)
+			}
+			l.checkExit(c.code)
+			awaitNoGroups(t, dirs)
+			if group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child)); strings.Contains(string(group), "treerun-") ||
+				len(group) == 0 {
+				t.Errorf("the groups of the process are %q", group)
+			}
+		})
+	}
 }
 
 // awaitNoGroups waits until the guard has removed control groups.

@@ -52,7 +52,7 @@ func newGuard(jobID string, ranks []int, silence time.Duration, groups *memoryGr
 	}
 	var err error
 	if groups != nil {
-		p.Parent, p.Groups = groups.parent, groups.names
+		p.Parent, p.Groups, p.Home = groups.parent, groups.names, groups.home
 	}
 	if p.Session, err = unix.Getsid(0); err != nil {
 		return nil, fmt.Errorf("start a guard: %w", os.NewSyscallError("getsid", err))

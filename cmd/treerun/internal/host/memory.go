@@ -21,6 +21,7 @@ import (
 // memoryGroups is the control group in which each rank gets one of its own, with a limit of memory.
 type memoryGroups struct {
 	parent string   // the folder of the group
+	home   string   // that of this process, for processes that outlive the job
 	tasks  string   // version 1: the file that moves a thread back to the group of this process; "": version 2
 	names  string   // how the folders of the ranks begin
 	limit  int64    // in bytes
@@ -38,12 +39,14 @@ func newMemoryGroups(root, jobID string, limit int64) (*memoryGroups, error) {
 		for _, name := range []string{found[2], ""} { // a container may see its own group only, and as the root
 			if version1 := found[1] != ""; version1 {
 				g.parent = filepath.Join(root, "sys/fs/cgroup/memory", name)
+				g.home = g.parent
 				g.tasks = filepath.Join(g.parent, "tasks")
 				if _, err = os.Stat(g.tasks); err == nil {
 					return g, nil
 				}
 				g.tasks = ""
 			} else if g.parent, err = parentGroup(filepath.Join(root, "sys/fs/cgroup"), name); err == nil {
+				g.home = filepath.Join(root, "sys/fs/cgroup", name)
 				return g, nil
 			}
 		}
@@ -150,7 +153,7 @@ func (g *memoryGroups) drop(dir string) {
 }
 
 // removeLeft removes the groups that drop has left. It waits shortly for processes that are about to end, such as the
-// program of a debugger that was killed: others have left the process group of their rank, and live.
+// program of a debugger that was killed, and are in no group that can be removed.
 func (g *memoryGroups) removeLeft() {
 	if g == nil {
 		return
@@ -159,6 +162,7 @@ func (g *memoryGroups) removeLeft() {
 		left := g.left
 		g.left = nil
 		for _, dir := range left {
+			g.empty(dir)
 			g.drop(dir)
 		}
 		if len(g.left) == 0 || time.Now().After(deadline) {
@@ -167,13 +171,24 @@ func (g *memoryGroups) removeLeft() {
 	}
 }
 
+// empty moves the processes of a group, which have left the process group of their rank, to that of this process. They
+// outlive the job, without a limit.
+func (g *memoryGroups) empty(dir string) {
+	const processes = "cgroup.procs"
+	text, _ := os.ReadFile(filepath.Join(dir, processes))
+	for pid := range strings.Lines(string(text)) { // one that has ended, or is about to, cannot be moved
+		_ = os.WriteFile(filepath.Join(g.home, processes), []byte(pid), 0)
+	}
+}
+
 // remove removes the groups that are left, and reports whether there are none.
 func (g *memoryGroups) remove() (done bool) {
 	entries, err := os.ReadDir(g.parent)
 	done = err == nil
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), g.names) {
-			done = unix.Rmdir(filepath.Join(g.parent, e.Name())) == nil && done
+		if dir := filepath.Join(g.parent, e.Name()); strings.HasPrefix(e.Name(), g.names) {
+			g.empty(dir)
+			done = unix.Rmdir(dir) == nil && done
 		}
 	}
 	return done

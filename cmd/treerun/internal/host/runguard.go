@@ -50,7 +50,7 @@ func RunGuard(args []string) error {
 	}
 	awaitEnd(p.Launcher)
 	p.end()
-	if groups := (&memoryGroups{parent: p.Parent, names: p.Groups}); p.Parent != "" {
+	if groups := (&memoryGroups{parent: p.Parent, names: p.Groups, home: p.Home}); p.Parent != "" {
 		for deadline := time.Now().Add(LostAfter); !groups.remove() && time.Now().Before(deadline); {
 			time.Sleep(scanPause) // what has ended may still be in it
 		}
@@ -131,6 +131,7 @@ type jobProcesses struct {
 	Launcher int           // its process
 	Parent   string        // the control group with those of ranks; "": there are none
 	Groups   string        // how their names begin
+	Home     string        // the control group of the launcher
 	Silence  time.Duration // after which the launcher counts as dead; 0: it may be silent
 
 	pidfds []int // descriptors of ranks
