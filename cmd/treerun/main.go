@@ -235,10 +235,6 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 			return nil, cmdline.Usagef("--%s %s: the job has %s", flag, topo.RankList(ranks), numbers.Count(j.Size, "rank"))
 		}
 	}
-	if j.Memory > 0 && j.Memory < 1<<20 {
-		return nil, cmdline.Usagef("--mem-per-rank %v: want at least 1M (hint: without a unit this is a number of bytes)",
-			&j.Memory)
-	}
 	if j.Debug != nil {
 		o.withoutLimits(j)
 	}

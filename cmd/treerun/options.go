@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path"
 	"slices"
 	"strconv"
@@ -74,7 +75,7 @@ func newOptions() *options {
 		"--tag-output=rank,time; or false (default: rank, with more than one)").NoOptDefVal = "rank"
 	f.Var(cmdline.RankSet(&j.Show), "show-ranks",
 		"show the output of these `RANKS` only, as 0,4-7; files of --output-dir, and errors, have that of all")
-	f.Var(&j.Memory, "mem-per-rank",
+	f.Var(cmdline.SizeFrom(&j.Memory, 1<<20), "mem-per-rank",
 		"limit the memory of each rank to this `SIZE`, by a control group")
 	f.Var(cmdline.RankSet(&j.Debug), "debug",
 		"run these `RANKS` under Delve (dlv), and print the command that connects to each; no limit of time holds")
@@ -158,6 +159,11 @@ func parse(args []string) (*options, error) {
 		return o, err
 	}
 	args = o.flags.Args()
+	if _, err := output.ParseTag(args[0]); err == nil && o.flags.Changed("tag-output") {
+		if _, err = exec.LookPath(args[0]); err != nil {
+			return o, cmdline.Usagef("%s is no PROGRAM (hint: --tag-output=%[1]s, with =)", args[0])
+		}
+	}
 	o.job.Program, o.job.Args = args[0], args
 	return o, o.splitParts(args)
 }

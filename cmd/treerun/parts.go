@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -116,10 +117,14 @@ func parsePart(args []string) (p part, err error) {
 	p.exports.define(f)
 	f.StringVar(&p.Dir, "wdir", "", "working `FOLDER`")
 	p.share.Define(f)
-	switch err = cmdline.Parse(f, args, ""); {
-	case err != nil:
+	err = cmdline.Parse(f, args, "")
+	_, unknown := errors.AsType[*cmdline.UnknownFlag](err)
+	switch {
+	case unknown:
 		return p, cmdline.Usagef("after a colon: %w (hint: flags of a part are -np, -x, --env-file, --wdir, and those of "+
 			"its cores and GPUs; others are before the first program, and -- before that makes the colon an argument)", err)
+	case err != nil:
+		return p, cmdline.Usagef("after a colon: %w", err)
 	case p.Ranks == 0 || f.NArg() == 0 || f.Arg(0) == "":
 		return p, cmdline.Usagef("after a colon: want -np N PROGRAM [ARGS...], not %s", strings.Join(args, " "))
 	}

@@ -101,7 +101,7 @@ func doubleDashes(args []string, flags *pflag.FlagSet, others string) []string {
 func plainError(f *pflag.FlagSet, err error, others string) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
-		return unknownFlag(f, unknown, others)
+		return &UnknownFlag{unknownFlag(f, unknown, others)}
 	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -120,22 +120,28 @@ func plainError(f *pflag.FlagSet, err error, others string) error {
 	return fmt.Errorf("--%s %q: %s%s", flag.Name, invalid.GetValue(), why, hint)
 }
 
-// unknownFlag returns the error for a flag that f does not have.
-func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) error {
+// UnknownFlag is the error of Parse for a flag that the command does not have.
+type UnknownFlag struct{ text string }
+
+// Error implements error.
+func (e *UnknownFlag) Error() string { return e.text }
+
+// unknownFlag describes a flag that f does not have.
+func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) string {
 	name, dashes := e.GetSpecifiedName(), "--"
 	if group := e.GetSpecifiedShortnames(); group != "" {
 		name, dashes = strings.TrimRight(group, "0123456789"), "-" // -c4 has a value that touches it
 	}
 	name, _, _ = strings.Cut(name, "=")
 	if ours := ourFlag(others, name); ours != "" {
-		return fmt.Errorf("unknown flag: %s%s (hint: here, %s)", dashes, name, ours)
+		return fmt.Sprintf("unknown flag: %s%s (hint: here, %s)", dashes, name, ours)
 	}
 	var names []string
 	f.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	if near := Nearest(name, names); near != "" {
-		return fmt.Errorf("unknown flag: %s%s (did you mean --%s?)", dashes, name, near)
+		return fmt.Sprintf("unknown flag: %s%s (did you mean --%s?)", dashes, name, near)
 	}
-	return fmt.Errorf("unknown flag: %s%s", dashes, name)
+	return "unknown flag: " + dashes + name
 }
 
 // ourFlag returns the replacement for a flag of others, or for a flag's value; "" when others has none.

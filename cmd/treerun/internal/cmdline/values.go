@@ -42,6 +42,16 @@ func (s *Size) String() string {
 	return strings.NewReplacer(" B", "", " ", "", "iB", "").Replace(numbers.Bytes(int64(*s)))
 }
 
+// SizeFrom returns the value of a flag that takes a number of bytes of at least low.
+func SizeFrom(dst *Size, low Size) pflag.Value {
+	return &value[Size]{dst: dst, kind: low.Type(), parse: func(text string) (s Size, err error) {
+		if err = s.Set(text); err != nil || s < low {
+			err = fmt.Errorf("want a size from %v to 16T, as 64M or 4G (hint: without a unit it is a number of bytes)", &low)
+		}
+		return s, err
+	}}
+}
+
 // value is the value of a flag; Set stores the result of parse in to.
 type value[T comparable] struct {
 	dst   *T

@@ -71,6 +71,9 @@ func RunDebug(args []string) (int, error) {
 		return p.ExitStatus, nil
 	case len(stopped) > 0:
 		return cmdline.SignalCode(syscall.SIGTERM), nil
+	case p.Pid == 0 && cmd.ProcessState.ExitCode() < 0: // a signal
+		return 0, cmdline.Errorf(cmdline.ExitNotExecutable, "rank %s: Delve cannot run %s: %v (hint: Delve needs hundreds "+
+			"of MiB of memory)", rank, path, cmd.ProcessState)
 	case p.Pid == 0:
 		return 0, cmdline.Errorf(cmdline.ExitNotExecutable, "rank %s: Delve cannot run %s: %v (hint: Delve's own lines "+
 			"are above)", rank, path, cmd.ProcessState)

@@ -106,6 +106,9 @@ func (s *supervisor) printLoss(r *rankState, how, next string, ends bool) {
 		s.notify(text, nil)
 		return
 	}
+	if r.ended && r.Hint != "" {
+		how += ": " + r.Hint
+	}
 	s.notify(fmt.Sprintf("rank %d%s was lost %s after the start: it %s; %s", r.Rank, s.onHost(r.host),
 		inspect.Seconds(r.After), how, next), r)
 }

@@ -255,7 +255,8 @@ func ParseCount(text string, low int) (int, error) {
 	n, err := strconv.Atoi(first)
 	switch {
 	case isRange && first != last:
-		return 0, errors.New("want one number of hosts: there are no elastic jobs")
+		return 0, errors.New("want one number of hosts (hint: with --on-failure shrink or respawn a job continues " +
+			"after the loss of some)")
 	case err != nil || n < low || n > job.MaxRanks:
 		return 0, fmt.Errorf("want a whole number from %d to %d", low, job.MaxRanks)
 	}
