@@ -54,6 +54,44 @@ func TestTag(t *testing.T) {
 	}
 }
 
+// A flag of the command line takes back those of the variable that cannot stand beside it, and no other.
+func TestTakenBack(t *testing.T) {
+	for _, c := range []struct{ variable, line, back, stays string }{
+		{"--host a", "--nnodes 2", "host", ""},
+		{"--rankfile f --push --np 2", "--node-rank 1", "rankfile push", "np"},
+		{"--launch-agent a", "--ssh-args -4", "launch-agent", ""},
+		{"--map-by numa --ppn 2 --bind-to core --cpus-per-rank 2", "--rankfile f", "map-by ppn bind-to cpus-per-rank", ""},
+		{"--rankfile f", "--map-by numa", "rankfile", ""},
+		{"--rankfile f", "--ppn 2", "rankfile", ""},
+		{"--rankfile f", "--bind-to core", "rankfile", ""},
+		{"--cpus-per-rank 2 --map-by numa", "--bind-to none", "cpus-per-rank map-by", ""},
+		{"--cpus-per-rank 2 --map-by numa", "--bind-to core", "", "cpus-per-rank map-by"},
+		{"--bind-to none --rankfile f", "--cpus-per-rank 2", "bind-to rankfile", ""},
+		{"--bind-to core", "--cpus-per-rank 2", "", "bind-to"},
+		{"--gpus 0,1 --ranks-per-gpu 2", "--gpu-bind none", "gpus ranks-per-gpu", ""},
+		{"--gpu-bind none", "--gpus 0", "gpu-bind", ""},
+		{"--on-failure respawn --min-np 2 --spares 1", "--on-failure restart", "min-np", "spares"},
+		{"--on-failure respawn --max-restarts 2 --min-np 2", "--on-failure shrink", "max-restarts", "min-np"},
+	} {
+		t.Setenv(flagsVariable, c.variable)
+		o, err := parse(append(strings.Fields(c.line), "prog"))
+		if err != nil {
+			t.Errorf("%s, then %s: %v", c.variable, c.line, err)
+			continue
+		}
+		for _, name := range strings.Fields(c.back) {
+			if o.flags.Changed(name) {
+				t.Errorf("%s, then %s: --%s holds", c.variable, c.line, name)
+			}
+		}
+		for _, name := range strings.Fields(c.stays) {
+			if !o.flags.Changed(name) {
+				t.Errorf("%s, then %s: --%s is taken back", c.variable, c.line, name)
+			}
+		}
+	}
+}
+
 // An error about the value of a flag names both, and what the flag wants; so does that about an empty value.
 func TestWrongValues(t *testing.T) {
 	anyText := []string{"host", "hostfile", "rankfile", "launch-agent", "ssh-args", "iface", "gpus", "key-file", "graph",

@@ -41,8 +41,8 @@ func (o *options) parseVariable(args []string) error {
 	return nil
 }
 
-// takenBack are flags, some with a value, and those of the variable that do not count when the command line has them:
-// without this they are errors.
+// takenBack are flags, some with a value, and those of the variable, some with a value, that do not count when the
+// command line has them: without this they are errors.
 var takenBack = map[string]string{
 	"host":               "hostfile nnodes node-rank seed job-id key-file",
 	"hostfile":           "host nnodes node-rank seed job-id key-file",
@@ -55,7 +55,7 @@ var takenBack = map[string]string{
 	"ppn":                "rankfile",
 	"bind-to":            "rankfile",
 	"bind-to=none":       "cpus-per-rank map-by",
-	"cpus-per-rank":      "rankfile bind-to",
+	"cpus-per-rank":      "rankfile bind-to=none",
 	"gpu-bind=none":      "gpus ranks-per-gpu",
 	"gpus":               "gpu-bind",
 	"on-failure=stop":    "max-restarts min-np spares",
@@ -64,11 +64,12 @@ var takenBack = map[string]string{
 }
 
 // takesBack reports whether the flags of o, those of the command line, take back a flag of the variable.
-func (o *options) takesBack(name string) bool {
+func (o *options) takesBack(name, of string) bool {
 	for flag, others := range takenBack {
 		flag, value, ofValue := strings.Cut(flag, "=")
 		f := o.flags.Lookup(flag)
-		if f.Changed && (!ofValue || f.Value.String() == value) && slices.Contains(strings.Fields(others), name) {
+		if list := strings.Fields(others); f.Changed && (!ofValue || f.Value.String() == value) &&
+			(slices.Contains(list, name) || slices.Contains(list, name+"="+of)) {
 			return true
 		}
 	}

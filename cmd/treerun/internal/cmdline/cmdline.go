@@ -30,11 +30,11 @@ func Usages(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(80) }
 // them, and with underscores, as torchrun has them. An error describes the problem in words. others holds the
 // replacements for flags of other programs, and for values of flags, in lines like "FLAG FLAG=VALUE: replacement".
 func Parse(f *pflag.FlagSet, args []string, others string) error {
-	return ParseExcept(f, args, others, func(string) bool { return false })
+	return ParseExcept(f, args, others, func(_, _ string) bool { return false })
 }
 
-// ParseExcept is Parse, and ignores the flags for whose names ignored returns true.
-func ParseExcept(f *pflag.FlagSet, args []string, others string, ignored func(name string) bool) error {
+// ParseExcept is Parse, and ignores the flags for whose names and values ignored returns true.
+func ParseExcept(f *pflag.FlagSet, args []string, others string, ignored func(name, value string) bool) error {
 	if slices.Equal(args, []string{listFlags}) {
 		return &flagList{f}
 	}
@@ -42,7 +42,7 @@ func ParseExcept(f *pflag.FlagSet, args []string, others string, ignored func(na
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
 	err := f.ParseAll(doubleDashes(args, f, others), func(flag *pflag.Flag, value string) error {
-		if ignored(flag.Name) {
+		if ignored(flag.Name, value) {
 			return nil
 		}
 		return f.Set(flag.Name, value)
