@@ -58,6 +58,9 @@ func startTreerun(t *testing.T, modify func(*exec.Cmd), args ...string) *launche
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		_ = l.cmd.Process.Kill() // of a test that has failed: an error where it has been waited for
+	})
 	go func() {
 		defer close(l.lines)
 		for s := bufio.NewScanner(stdout); s.Scan(); {
