@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -53,6 +54,9 @@ const maxEnvFile = 4 << 20
 // that does not count. A mark of UTF-8 at the beginning of the file, as some editors for Windows write it, does not
 // count.
 func appendEnvFile(all []export, file string) ([]export, error) {
+	if file == os.DevNull { // the default in scripts that may have none
+		return all, nil
+	}
 	text, err := safefile.Read(file, maxEnvFile)
 	if err != nil {
 		return nil, cmdline.Usagef("--env-file: %w", err)
