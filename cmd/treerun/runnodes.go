@@ -147,8 +147,8 @@ func (o *options) fillNode(c *nodes.Config, key string) error {
 // commonFlags returns the given flags of which the values of node 0 hold for the ranks of all nodes, besides those that
 // have a place of their own in a NodeHello.
 func (o *options) commonFlags() (given []string) {
-	for _, name := range []string{"bind-to", "cpus-per-rank", "debug", "encrypt", "gpu-bind", "gpus", "map-by",
-		"mem-per-rank", "merge-stderr", "on-failure", "ranks-per-gpu", "stdin"} {
+	for _, name := range []string{"bind-to", "cpus-per-rank", "debug", "encrypt", "export", "gpu-bind", "gpus", "map-by",
+		"mem-per-rank", "merge-stderr", "on-failure", "ranks-per-gpu", "show-ranks", "stdin"} {
 		if f := o.flags.Lookup(name); f.Changed {
 			given = append(given, "--"+name+"="+f.Value.String())
 		}
