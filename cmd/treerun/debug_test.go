@@ -165,3 +165,18 @@ func TestDebugOfAnyProgram(t *testing.T) {
 		t.Error("the program has run")
 	}
 }
+
+// Where the system kills Delve before the program runs, as for want of memory, the error does not name lines of Delve.
+func TestDebugDelveKilled(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "dlv"), []byte("#!/bin/sh\nkill -9 $$\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(bin, "hello")
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/hello").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	l := startTreerun(t, func(c *exec.Cmd) { c.Env = append(c.Env, "PATH="+bin) }, "-np", "1", "--debug", "0", program)
+	l.checkEnd(126)
+	l.checkStderr("Delve cannot run", "signal: killed (hint: Delve needs hundreds of MiB of memory)")
+}

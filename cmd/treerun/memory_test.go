@@ -41,6 +41,10 @@ func TestMemoryPerRank(t *testing.T) {
 		!strings.Contains(text, "hint    it used more than its 64 MiB (--mem-per-rank)") {
 		t.Errorf("the limit is not named:\n%s", text)
 	}
+	l = startTreerun(t, nil, "-np", "1", "--mem-per-rank", "64M", "--on-failure", "restart", "--max-restarts", "1", "sh",
+		"-c", "[ $TREERUN_EPOCH = 1 ] || head -c 400M /dev/zero | tail -c 400M > /dev/null")
+	l.checkEnd(0)
+	l.checkStderr("it exited with code 137: it used more than its 64 MiB (--mem-per-rank); all ranks start again")
 	l = startTreerun(t, nil, "-np", "2", "--mem-per-rank", "1G", "sh", "-c",
 		show+"head -c 400M /dev/zero | tail -c 400M > /dev/null")
 	l.checkEnd(0)

@@ -21,6 +21,9 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
+// InDebugger stands between the rank and the address in the line of RunDebug.
+const InDebugger = " is in the debugger: dlv connect "
+
 // RunDebug runs the program of a rank under Delve, with the arguments that DebugCommand names, in the process of the
 // rank. It prints the command that connects to Delve, and returns the exit code of the program. Delve runs code for its
 // clients, so it listens on this host alone, where it accepts connections of this user only.
@@ -56,7 +59,7 @@ func RunDebug(args []string) (int, error) {
 	case <-ended:
 		_, _ = os.Stdout.Write(line.before)
 	case address := <-found:
-		text := fmt.Sprintf("treerun: rank %s is in the debugger: dlv connect %s", rank, address)
+		text := "treerun: rank " + rank + InDebugger + address
 		if host != "" {
 			text += fmt.Sprintf(" on host %s (elsewhere after: ssh -NL %s:%[2]s %[1]s)", host, address)
 		}

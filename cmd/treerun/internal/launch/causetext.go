@@ -38,7 +38,7 @@ func (s *supervisor) failure() (f failure, ok bool) {
 	f.resumed = s.start.Add(f.first.After).Sub(s.lastContinue).Abs() < s.job.Remote.PeerTimeout
 	for _, r := range slices.Concat(s.before, s.ranks) {
 		if r.Rank == f.first.Rank && r.Attempt == f.first.Attempt {
-			f.merged, f.stderr = r.merged(), r.streams[wire.Stderr].Tail.Lines(stderrLines)
+			f.merged, f.stderr = r.merged(), r.lastLines(wire.Stderr, stderrLines)
 		}
 	}
 	if f.first.ReadJobFile { // else it never waited for another rank

@@ -28,18 +28,19 @@ type losses struct {
 type loss struct {
 	r    *rankState // nil once it has ended, and text says how
 	how  string     // as it was known at first
+	host string     // " on host" and its name, where the job has several
 	text string
 }
 
 // add notes that a rank is lost.
-func (l *losses) add(r *rankState, how string) {
+func (l *losses) add(r *rankState, how, host string) {
 	if l.count++; l.count == 1 {
 		l.code = r.exitCode()
 	}
 	l.after++
 	l.at = time.Now()
 	if len(l.first) < maxRanks {
-		l.first = append(l.first, loss{r: r, how: how})
+		l.first = append(l.first, loss{r: r, how: how, host: host})
 	}
 }
 
@@ -50,14 +51,17 @@ func (l *losses) settle() {
 		if k.r == nil {
 			continue
 		}
-		how := k.how
+		how, host := k.how, k.host
+		if k.r.Lost {
+			host = "" // how names it
+		}
 		if k.r.ended {
 			how = strings.TrimSuffix(k.r.outcome(), ",")
 			if k.r.Hint != "" {
 				how += " (" + k.r.Hint + ")"
 			}
 		}
-		k.text = fmt.Sprintf("rank %d %s, %s after the start", k.r.Rank, how, inspect.Seconds(k.r.After))
+		k.text = fmt.Sprintf("rank %d%s %s, %s after the start", k.r.Rank, host, how, inspect.Seconds(k.r.After))
 		if k.r.ended {
 			k.r = nil
 		}

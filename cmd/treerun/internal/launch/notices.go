@@ -48,7 +48,7 @@ func (s *supervisor) printNotices(all bool) {
 		s.notices = s.notices[1:]
 		text := n.text
 		if n.of != nil {
-			for _, line := range lastWords(n.of.streams[wire.Stderr].Tail.Lines(maxTail)) {
+			for _, line := range lastWords(n.of.lastLines(wire.Stderr, maxTail)) {
 				text += "\n  | " + line
 			}
 		}

@@ -128,6 +128,19 @@ func TestExitedUnclosed(t *testing.T) {
 	}
 }
 
+// The line of treerun about the debugger is none of the last lines of a rank.
+func TestLastLinesOfDebugged(t *testing.T) {
+	r := &rankState{End: End{End: wire.End{Rank: 1}}}
+	s := output.NewStream(nil, 1, output.Options{})
+	r.streams[wire.Stderr] = s
+	_, _ = s.Tail.Write([]byte("a\nb\ntreerun: rank 1 is in the debugger: dlv connect 127.0.0.1:9\nc\n"))
+	for limit, want := range map[int]string{1: "c", 2: "b c", 9: "a b c"} {
+		if got := strings.Join(r.lastLines(wire.Stderr, limit), " "); got != want {
+			t.Errorf("the last %d lines are %q, want %q", limit, got, want)
+		}
+	}
+}
+
 func TestTimeoutText(t *testing.T) {
 	s := new(supervisor)
 	for i := range 20 {

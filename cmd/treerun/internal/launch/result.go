@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -151,5 +152,14 @@ func (r *rankState) result() resultRank {
 
 // lines returns the last lines of an output of a rank.
 func lines(r *rankState, stream int) []string {
-	return append([]string{}, r.streams[stream].Tail.Lines(stderrLines)...)
+	return append([]string{}, r.lastLines(stream, stderrLines)...)
+}
+
+// lastLines returns at most limit last lines of an output of a rank, without that of treerun about a debugger.
+func (r *rankState) lastLines(stream, limit int) []string {
+	own := fmt.Sprintf("treerun: rank %d%s", r.Rank, host.InDebugger)
+	list := slices.DeleteFunc(r.streams[stream].Tail.Lines(limit+1), func(line string) bool {
+		return strings.HasPrefix(line, own)
+	})
+	return list[max(0, len(list)-limit):]
 }
