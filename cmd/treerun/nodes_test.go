@@ -180,7 +180,7 @@ func TestNodesThatDiffer(t *testing.T) {
 		{[]string{"--stdin", "all", "true"}, []string{"--stdin", "none", "true"}, [2]int{125, 125},
 			`has the command "--stdin=none true", node 0`},
 		{[]string{"true"}, []string{"--mem-per-rank", "1G", "true"}, [2]int{125, 125}, `has "true"`},
-		{[]string{"-x", "A=1", "true"}, []string{"-x", "A=2", "true"}, [2]int{125, 125}, `has the command "--export=[A=2]`},
+		{[]string{"-x", "A=1", "true"}, []string{"-x", "A=2", "true"}, [2]int{125, 125}, `has the command "-x A=(sum d4735e3a) true", node 0`},
 		{[]string{"true"}, []string{"--show-ranks", "0", "true"}, [2]int{125, 125}, `has the command "--show-ranks=0`},
 		{[]string{"--graph", "dgx1v", "true"}, []string{"--graph", "dgx1v", "true"}, [2]int{64, 125},
 			"the graph has 8 ranks|node 0 ended before the job began"},

@@ -5,12 +5,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -147,11 +149,19 @@ func (o *options) fillNode(c *nodes.Config, key string) error {
 // commonFlags returns the given flags of which the values of node 0 hold for the ranks of all nodes, besides those that
 // have a place of their own in a NodeHello.
 func (o *options) commonFlags() (given []string) {
-	for _, name := range []string{"bind-to", "cpus-per-rank", "debug", "encrypt", "export", "gpu-bind", "gpus", "map-by",
+	for _, name := range []string{"bind-to", "cpus-per-rank", "debug", "encrypt", "gpu-bind", "gpus", "map-by",
 		"mem-per-rank", "merge-stderr", "on-failure", "ranks-per-gpu", "show-ranks", "stdin"} {
 		if f := o.flags.Lookup(name); f.Changed {
 			given = append(given, "--"+name+"="+f.Value.String())
 		}
+	}
+	for _, e := range o.exports.variables {
+		name, value, found := strings.Cut(e, "=")
+		if found { // a value may be a secret, and the flags are shown where nodes differ
+			sum := sha256.Sum256([]byte(value))
+			name += fmt.Sprintf("=(sum %x)", sum[:4])
+		}
+		given = append(given, "-x "+name)
 	}
 	return given
 }
