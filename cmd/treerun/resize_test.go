@@ -165,7 +165,7 @@ func TestResizeUnreachable(t *testing.T) {
 		"shrink", "--tag-output=false", install(t, t.TempDir(), "changer"), "stays")
 	l.expect(1, "epoch 0: rank ")
 	l.resizeTo("2", 0, "starting 1 rank (1)")
-	await(t, stderr, "start treerun on host b: env exited with code 9; it is not added")
+	await(t, stderr, "start treerun on host b: env exited with code 9; rank 1 is not added")
 	l.signal(syscall.SIGTERM)
 	l.checkEnd(143)
 }

@@ -71,6 +71,8 @@ func runStatus(args []string) (int, error) {
 			case err != nil && looks > 0:
 				fmt.Fprintf(os.Stderr, "treerun: job %s has ended\n", id)
 				return 0, nil
+			case err != nil && len(ids) > 1:
+				fmt.Fprintf(os.Stderr, "treerun: %v\n", err)
 			case err != nil:
 				return 0, err
 			}

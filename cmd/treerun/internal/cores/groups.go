@@ -24,7 +24,7 @@ func PlanAll(m *Machine, groups []*Group) error {
 		g.Places, err = g.Plan(&left, &share)
 		if used > 0 && len(left.Allowed) == 0 && (g.Explicit() || g.Bind == Core) {
 			err = errors.New("--cpus-per-rank of other programs of the job leaves no core (hint: fewer cores or ranks, " +
-				"--bind-to none, or --oversubscribe)")
+				"--bind-to none, or --oversubscribe before the first program)")
 		}
 		if err != nil && used > 0 && g.Oversubscribe {
 			g.Places, err = g.Plan(m, &g.Share)

@@ -22,7 +22,7 @@ func (s *supervisor) causeText() string {
 		}
 		return f.String()
 	case bySignal:
-		return fmt.Sprintf("stopped by %s%s", job.SignalName(s.cause.signal), s.sigtermNote())
+		return fmt.Sprintf("stopped by %s%s%s", job.SignalName(s.cause.signal), s.signaled, s.sigtermNote())
 	case byTimeout:
 		return timeoutText(s.job.Timeout, s.job.Size, s.runningAtTimeout, s.startingAtTimeout)
 	}

@@ -36,7 +36,9 @@ func (s *supervisor) onLost(r *rankState, how string) {
 	again := !r.host.lost || s.job.Lives.Policy != membership.Shrink && s.replacement(r.host) != nil
 	orders := s.members.Lost(r.Rank, again)
 	if s.job.Lives.Policy != membership.Stop {
-		s.losses.add(r, how, s.onHost(r.host))
+		if !r.past || r.Unstarted == "" { // the job has not lost a rank that it never had
+			s.losses.add(r, how, s.onHost(r.host))
+		}
 		next, ends := s.consequence(r, orders)
 		s.printLoss(r, how, next, ends)
 	}

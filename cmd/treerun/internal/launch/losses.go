@@ -72,7 +72,7 @@ func (l *losses) settle() {
 func (s *supervisor) consequence(r *rankState, orders []membership.Order) (next string, ends bool) {
 	next = "the other ranks continue"
 	if r.past {
-		next = "it is not added"
+		next = fmt.Sprintf("rank %d is not added", r.Rank)
 	}
 	for _, o := range orders {
 		switch o := o.(type) {
@@ -100,7 +100,7 @@ func (s *supervisor) printLoss(r *rankState, how, next string, ends bool) {
 		return
 	}
 	if text := r.Unstarted; text != "" {
-		if text += "; " + next; len(s.hosts) > 1 {
+		if text += "; " + next; len(s.hosts) > 1 && !strings.Contains(text, " host "+r.host.Name) {
 			text = fmt.Sprintf("host %s: %s", r.host.Name, text)
 		}
 		if ends {

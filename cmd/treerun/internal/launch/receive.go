@@ -142,6 +142,9 @@ func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 		s.onHostDone(h)
 	case *wire.Signal:
 		s.job.Trace("%s: treerun there got %s", h.Name, job.SignalName(b.Number))
+		if s.cause.kind == noCause {
+			s.signaled = s.onHost(h)
+		}
 		s.handle(b.Number)
 	case *wire.Seen:
 		s.onSeen(h, b)

@@ -116,7 +116,7 @@ func (s *supervisor) resultCause() *resultCause {
 	first, failed := firstFailure(s.ends())
 	switch {
 	case s.cause.kind == bySignal:
-		return &resultCause{Text: "stopped by " + job.SignalName(s.cause.signal)}
+		return &resultCause{Text: "stopped by " + job.SignalName(s.cause.signal) + s.signaled}
 	case s.cause.kind == byTimeout:
 		return &resultCause{Text: fmt.Sprintf("the time limit of %s was over", s.job.Timeout)}
 	case s.cause.kind != byFailure || !failed:

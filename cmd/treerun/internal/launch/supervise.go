@@ -84,6 +84,7 @@ type supervisor struct {
 	events            chan func()   // the functions for wait to call
 	quit              chan struct{} // closed when the supervisor takes no more events
 	firstStop         time.Time     // time of the first signal to stop
+	signaled          string        // the host on which an agent got it, as in messages; "": this treerun got it
 	lastContinue      time.Time     // time of the last SIGCONT
 	failed            time.Time     // time of the first failure
 	debuggedNoted     bool          // a line has named the ranks in a debugger that the job waits for

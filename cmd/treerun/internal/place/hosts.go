@@ -90,7 +90,8 @@ func (o *Options) findScheduler(hosts []ListedHost) {
 			})
 		}
 		if k < 0 {
-			o.outside = fmt.Sprintf(" (ssh reaches it, since %s is not in %s's %s)", h.Target, a.scheduler, a.variable)
+			o.outside = fmt.Sprintf(" (ssh reaches it, since %s is not in %s's %s; hint: hosts as written there need no ssh)",
+				h.Target, a.scheduler, a.variable)
 			return
 		}
 		h.Target = all[k].Name
