@@ -205,7 +205,7 @@ func (h Header) ID() ID {
 	case id.Kind == AllGather && k >= Exchange && k <= Restore:
 		id.Kind, id.Op = k, 0
 	case op > opaque:
-		id.DType, id.Func, id.Op = id.DType|kernel.DType(op-opaque)<<8, id.Kind.reduces(), 0
+		id.DType, id.Func, id.Op = id.DType|kernel.DType(op-opaque)<<8, id.Kind.Reduces(), 0
 	case op == function:
 		id.Func, id.Op = true, 0
 	case op == scaledSum:

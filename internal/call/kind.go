@@ -86,10 +86,5 @@ func (k Kind) BusFactor(n int) float64 {
 // OneWay reports whether some ranks of a call of kind k only send and others only receive.
 func (k Kind) OneWay() bool { return k.hasRoot() || k == Scan || k == ExScan }
 
-// reduces reports whether calls of kind k combine elements.
-func (k Kind) reduces() bool {
-	return k == AllReduce || k == Reduce || k == ReduceScatter || k == Scan || k == ExScan
-}
-
 // hasRoot reports whether calls of kind k have a root.
 func (k Kind) hasRoot() bool { return k == Reduce || k == Broadcast || k == Gather || k == Scatter }
