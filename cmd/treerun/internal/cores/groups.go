@@ -16,8 +16,8 @@ type Group struct {
 // cores that these leave. With Oversubscribe a group for which too few are left shares cores with others.
 func PlanAll(m *Machine, groups []*Group) error {
 	left, used := *m, 0
-	rank := func(g *Group) int { return -min(1, g.PerRank) }
-	for _, g := range slices.SortedStableFunc(slices.Values(groups), func(a, b *Group) int { return rank(a) - rank(b) }) {
+	ownFirst := func(a, b *Group) int { return min(1, b.PerRank) - min(1, a.PerRank) }
+	for _, g := range slices.SortedStableFunc(slices.Values(groups), ownFirst) {
 		share := g.Share
 		share.Usable -= used
 		var err error

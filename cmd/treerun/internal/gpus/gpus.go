@@ -141,18 +141,15 @@ func assign(r Request, s Share, m *gpu.Machine, visible visibleDevices) (*Plan, 
 	if s.Total > capacity {
 		s.First = 0
 	}
-	var all []string
-	for i := range usable {
-		all = append(all, usable[i].UUID)
+	var listed []string
+	for i := 0; i < len(usable) && r.List != ""; i++ {
+		listed = append(listed, usable[i].UUID)
 	}
-	p := new(Plan)
+	p, shown := new(Plan), strings.Join(listed, ",")
 	for i := range s.Ranks {
-		own := Rank{GPU: &usable[(s.First+i)/perGPU]}
-		switch {
-		case r.Bind == Isolate:
+		own := Rank{&usable[(s.First+i)/perGPU], shown}
+		if r.Bind == Isolate {
 			own.Visible = own.GPU.UUID
-		case r.List != "":
-			own.Visible = strings.Join(all, ",")
 		}
 		p.Ranks = append(p.Ranks, own)
 	}

@@ -71,16 +71,18 @@ func (p *Places) unusedGPU(r gpus.Request, n int, lives func(rank int) bool, env
 	if err != nil { // there are too few
 		return nil
 	}
-	i := slices.IndexFunc(plan.Ranks, func(own gpus.Rank) bool {
-		return own.GPU != nil && !slices.ContainsFunc(p.ranks, func(other int) bool {
-			held := p.gpus[slices.Index(p.ranks, other)].GPU
-			return held != nil && held.UUID == own.GPU.UUID && lives(other)
-		})
-	})
-	if i < 0 {
-		return nil
+	held := make(map[string]bool) // by UUID
+	for local, other := range p.ranks {
+		if gpu := p.gpus[local].GPU; gpu != nil && lives(other) {
+			held[gpu.UUID] = true
+		}
 	}
-	return &plan.Ranks[i]
+	for i := range plan.Ranks {
+		if own := &plan.Ranks[i]; !held[own.GPU.UUID] {
+			return own
+		}
+	}
+	return nil
 }
 
 // unusedCores returns as many cores as the user has set for each rank, of those that no living rank has.
