@@ -73,7 +73,7 @@ func TestTakenBack(t *testing.T) {
 		{"--on-failure respawn --min-np 2 --spares 1", "--on-failure restart", "min-np", "spares"},
 		{"--on-failure respawn --max-restarts 2 --min-np 2", "--on-failure shrink", "max-restarts", "min-np"},
 	} {
-		t.Setenv(flagsVariable, c.variable)
+		t.Setenv(cmdline.FlagsVariable, c.variable)
 		o, err := parse(append(strings.Fields(c.line), "prog"))
 		if err != nil {
 			t.Errorf("%s, then %s: %v", c.variable, c.line, err)

@@ -67,10 +67,10 @@ func measureTopo(ranks int, where *place.Options) (*planner.Measured, int, error
 
 // runJob is the command without a name.
 func runJob(args []string) (code int, err error) {
-	begin, variable := time.Now(), os.Getenv(flagsVariable)
+	begin, variable := time.Now(), os.Getenv(cmdline.FlagsVariable)
 	defer func() {
 		if err != nil && variable != "" && cmdline.ExitCode(err) == cmdline.ExitUsage {
-			err = fmt.Errorf("%w (%s is %q)", err, flagsVariable, variable)
+			err = fmt.Errorf("%w (%s is %q)", err, cmdline.FlagsVariable, variable)
 		}
 	}()
 	o, err := parse(args)

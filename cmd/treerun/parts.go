@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -190,7 +191,7 @@ func describeParts(parts []part) string {
 		for _, r := range numbers.Below(p.Ranks) {
 			ranks = append(ranks, first+r)
 		}
-		fmt.Fprintf(&b, "program      %s of %s: %s\n", path, ranksText(ranks), strings.Join(command, " "))
+		fmt.Fprintf(&b, "program      %s of %s: %s\n", path, inspect.RanksText(ranks), strings.Join(command, " "))
 		var names []string
 		for _, e := range p.Env {
 			if name, _, _ := strings.Cut(e, "="); name != "PWD" || p.Dir == "" {

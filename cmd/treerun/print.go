@@ -15,11 +15,11 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/topo"
 )
 
 // helpText has a verb for the list of flags.
@@ -58,8 +58,8 @@ func printDryRun(w io.Writer, j *launch.Job, prog *program, o *options) error {
 		programs = describeParts(o.parts)
 	}
 	if o.variable != "" {
-		programs = fmt.Sprintf("flags        %s, from %s, and those of the command line\n%s", o.variable, flagsVariable,
-			programs)
+		programs = fmt.Sprintf("flags        %s, from %s, and those of the command line\n%s", o.variable,
+			cmdline.FlagsVariable, programs)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `host         %s
@@ -78,7 +78,7 @@ environment  treerun's own, and %s
 		fmt.Fprintf(&b, "agents       started by %s\n", strings.Join(agent, " "))
 	}
 	for _, h := range j.Hosts {
-		what := ranksText(h.Ranks)
+		what := inspect.RanksText(h.Ranks)
 		if len(h.Ranks) == 0 {
 			what = "no rank until another host is lost"
 		}
@@ -135,7 +135,7 @@ func describeRanks(b *strings.Builder, j *launch.Job, prog *program) error {
 			numbers.Bytes(each*int64(j.Size)))
 	}
 	if j.Debug != nil {
-		fmt.Fprintf(b, "debugger     %s, without limits of time\n", ranksText(j.Debug))
+		fmt.Fprintf(b, "debugger     %s, without limits of time\n", inspect.RanksText(j.Debug))
 		if slices.ContainsFunc(j.Debug, func(rank int) bool { return slices.Contains(local, rank) }) {
 			path := prog.Path
 			if len(j.Parts) > 0 {
@@ -188,11 +188,6 @@ func describePlaces(b *strings.Builder, j *launch.Job, ranks []int, where []stri
 		where[rank] = strings.Join(known, ", ")
 	}
 	return nil
-}
-
-// ranksText names some ranks.
-func ranksText(ranks []int) string {
-	return numbers.Plural(len(ranks), "rank") + " " + topo.RankList(ranks)
 }
 
 // quote formats an argument so that its beginning and end are visible.

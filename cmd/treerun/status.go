@@ -94,7 +94,7 @@ func printStatus(ctx context.Context, id string, r control.Request, asJSON, brie
 		return fmt.Errorf("job %s: the launcher has sent no state (is it of another version of treerun?)", id)
 	case !a.Job.Has(r.Stacks):
 		return fmt.Errorf("job %s: not all of these run: %s (hint: treerun status %[1]s lists those that do)", id,
-			ranksText(r.Stacks))
+			inspect.RanksText(r.Stacks))
 	case asJSON:
 		verdict := inspect.Judge(a.Job)
 		return a.Job.JSON(os.Stdout, &verdict)

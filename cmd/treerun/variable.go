@@ -12,14 +12,11 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
-// flagsVariable is the variable with flags of a job, before those of the command line.
-const flagsVariable = cmdline.FlagsVariable
-
 // parseVariable parses the flags in the variable, except those that the command line, args, takes back. The processes
 // that treerun starts do not have the variable: a rank that runs treerun, too, has another job.
 func (o *options) parseVariable(args []string) error {
-	o.variable = os.Getenv(flagsVariable)
-	_ = os.Unsetenv(flagsVariable) // the name is valid
+	o.variable = os.Getenv(cmdline.FlagsVariable)
+	_ = os.Unsetenv(cmdline.FlagsVariable) // the name is valid
 	if o.variable == "" {
 		return nil
 	}
@@ -36,7 +33,7 @@ func (o *options) parseVariable(args []string) error {
 		err = fmt.Errorf("%q is no flag", o.flags.Arg(0))
 	}
 	if err != nil {
-		return cmdline.Usagef("%s: %w", flagsVariable, err)
+		return cmdline.Usagef("%s: %w", cmdline.FlagsVariable, err)
 	}
 	return nil
 }

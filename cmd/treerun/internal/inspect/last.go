@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/internal/status"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/topo"
 )
 
 // Ended returns what the status page of a rank that has ended has about its latest calls. It returns nil for a rank
@@ -64,7 +63,7 @@ func (j *Job) doing(r *Rank) string {
 	}
 	text := "in " + in
 	if to := j.waitedFor(r); len(to) > 0 {
-		text += fmt.Sprintf(", waiting for %s %s", numbers.Plural(len(to), "rank"), topo.RankList(to))
+		text += ", waiting for " + RanksText(to)
 	}
 	return text
 }

@@ -165,9 +165,14 @@ func (p *Process) word() string {
 	return "sleeps"
 }
 
+// RanksText names ranks: "rank 3", "ranks 0,4-7".
+func RanksText(ranks []int) string {
+	return numbers.Plural(len(ranks), "rank") + " " + topo.RankList(ranks)
+}
+
 // About puts ranks in front of text: of a sentence about each of them, which begins with a blank, or of a colon.
 func About(ranks []int, text string) string {
-	name := numbers.Plural(len(ranks), "rank") + " " + topo.RankList(ranks)
+	name := RanksText(ranks)
 	if len(ranks) > 1 && text[0] == ' ' {
 		name = "each of " + name
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/control"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/inspect"
 	"github.com/treerun/treerun/cmd/treerun/internal/membership"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/topo"
 )
 
 // cause is the reason for ending a job before all ranks have ended by themselves.
@@ -229,8 +229,8 @@ func (s *supervisor) awaitsDebugged() bool {
 	}
 	if !s.debuggedNoted {
 		s.debuggedNoted = true
-		s.job.Screen.Err.Printf("treerun: %v; the job stays for the debugger of %s %s (Ctrl-C ends it)", s.cause.err,
-			numbers.Plural(len(left), "rank"), topo.RankList(left))
+		s.job.Screen.Err.Printf("treerun: %v; the job stays for the debugger of %s (Ctrl-C ends it)", s.cause.err,
+			inspect.RanksText(left))
 	}
 	return true
 }
